@@ -1,0 +1,51 @@
+"""Measures tai42-sandbox-local: answers each line "WHAT COUNT" with a JSON array of samples in milliseconds."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+
+root = tempfile.TemporaryDirectory(prefix="caisson-bench-peer-")
+os.environ["SANDBOX_LOCAL_ROOT"] = root.name
+
+from tai42_contract.sandbox import SandboxPolicy, SandboxSessionSpec  # noqa: E402
+from tai42_sandbox_local import LocalSandbox  # noqa: E402
+
+
+def spec():
+    return SandboxSessionSpec(
+        image="host",
+        workspace_key="bench",
+        durability="ephemeral",
+        network="egress",
+        isolation="none",
+        ttl_seconds=3600,
+    )
+
+
+async def create_destroy(sandbox, count):
+    samples = []
+    for _ in range(count):
+        wanted = spec()
+        start = time.perf_counter()
+        session = await sandbox.create_session(wanted)
+        await session.destroy()
+        samples.append((time.perf_counter() - start) * 1000)
+    return samples
+
+
+MEASUREMENTS = {"create_destroy": create_destroy}
+
+
+async def main():
+    sandbox = LocalSandbox()
+    sandbox.bind_policy(SandboxPolicy(egress="egress", isolation="none", scrub_transcript=False, durable=True))
+    for line in sys.stdin:
+        what, count = line.split()
+        print(json.dumps(await MEASUREMENTS[what](sandbox, int(count))), flush=True)
+
+
+asyncio.run(main())
+root.cleanup()

@@ -1,0 +1,66 @@
+// Printing and writing of rows.
+#include "benchmarks/report.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+
+namespace caisson::bench {
+
+std::optional<double> Row::ratio() const {
+  if (!other || *other == 0) return std::nullopt;
+  return figure / *other;
+}
+
+std::optional<bool> Row::met() const {
+  const auto got = ratio();
+  if (!got || !target) return std::nullopt;
+  return less_is_better ? *got <= *target : *got >= *target;
+}
+
+void print_table(const std::vector<Row>& rows) {
+  std::printf("%-44s %12s %12s %-6s %7s %8s  %s\n", "row", "caisson", "against", "unit", "ratio", "target",
+              "");
+  for (const Row& row : rows) {
+    const auto ratio = row.ratio();
+    const auto met = row.met();
+    char target[32] = "-";
+    if (row.target)
+      std::snprintf(target, sizeof target, "%s%.2f", row.less_is_better ? "<=" : ">=", *row.target);
+    std::printf("%-44s %12.4g %12.4g %-6s %7.3f %8s  %s\n", (row.row + " / " + row.against).c_str(),
+                row.figure, row.other.value_or(0), row.unit.c_str(), ratio.value_or(0), target,
+                met ? (*met ? "met" : "UNMET") : (row.other ? "" : "absent"));
+  }
+}
+
+void write_json(const std::vector<Row>& rows, const std::string& path) {
+  boost::json::array array;
+  for (const Row& row : rows) {
+    boost::json::object object;
+    object["row"] = row.row;
+    object["figure"] = row.figure;
+    object["unit"] = row.unit;
+    object["against"] = row.against;
+    if (row.other) object["against_figure"] = *row.other;
+    const auto ratio = row.ratio();
+    const auto met = row.met();
+    object["ratio"] = ratio ? boost::json::value(*ratio) : nullptr;
+    object["target"] = row.target ? boost::json::value(*row.target) : nullptr;
+    object["met"] = met ? boost::json::value(*met) : nullptr;
+    array.push_back(std::move(object));
+  }
+  std::ofstream file(path);
+  file << boost::json::serialize(array) << "\n";
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+double quantile(std::vector<double>& samples, double q) {
+  std::ranges::sort(samples);
+  return samples[std::min(samples.size() - 1,
+                          static_cast<std::size_t>(q * static_cast<double>(samples.size())))];
+}
+
+}  // namespace caisson::bench

@@ -1,0 +1,15 @@
+# Fails unless the C++ program of the README is the example, so that what newcomers type is what is built and run.
+# cmake -DREADME=... -DEXAMPLE=... -P check_readme.cmake
+file(READ "${README}" readme)
+file(READ "${EXAMPLE}" example)
+string(FIND "${readme}" "```cpp\n" begin)
+if(begin EQUAL -1)
+  message(FATAL_ERROR "${README} has no C++ block")
+endif()
+math(EXPR begin "${begin} + 7")
+string(SUBSTRING "${readme}" ${begin} -1 shown)
+string(FIND "${shown}" "```" end)
+string(SUBSTRING "${shown}" 0 ${end} shown)
+if(NOT shown STREQUAL example)
+  message(FATAL_ERROR "the C++ program of ${README} is not ${EXAMPLE}")
+endif()

@@ -1,0 +1,93 @@
+// Workers: threads for calls that block, so that no event loop ever does (S-73).
+#pragma once
+
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "caisson/contract/awaitable.h"
+
+namespace caisson::kit {
+
+/// A few threads that run blocking calls for coroutines. Destroying it waits for the calls under way; the
+/// execution contexts of the coroutines that wait for them must still exist then.
+class Workers {
+ public:
+  explicit Workers(std::size_t threads) : pool_(threads) {}
+  ~Workers() { pool_.join(); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  /// Runs `call` on a worker and resumes the caller on its own executor with what it returned or threw. Not
+  /// cancellable: what has begun ends.
+  template <class Call>
+  Awaitable<std::invoke_result_t<Call&>> run(Call call);
+
+  /// Runs `call` on a worker, with nobody waiting for it. It must not throw.
+  template <class Call>
+  void post(Call call) {
+    boost::asio::post(pool_, std::move(call));
+  }
+
+ private:
+  // A call's place in the waiting coroutine's frame, where the worker leaves the outcome.
+  template <class Call>
+  struct Job {
+    using Value = std::invoke_result_t<Call&>;
+    using Slot = std::conditional_t<std::is_void_v<Value>, char, Value>;
+
+    void operator()() noexcept {
+      try {
+        if constexpr (std::is_void_v<Value>) {
+          call();
+        } else {
+          value.emplace(call());
+        }
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+
+    Call call;
+    std::optional<Slot> value = std::nullopt;
+    std::exception_ptr error = nullptr;
+  };
+
+  // A struct, not a lambda: lambdas with captures inside a co_await are off limits (GCC 12).
+  template <class Call>
+  struct Initiation {
+    template <class Handler>
+    void operator()(Handler handler) const {
+      auto executor = boost::asio::prefer(boost::asio::get_associated_executor(handler),
+                                          boost::asio::execution::outstanding_work.tracked);
+      boost::asio::post(*pool, [job = job, executor, handler = std::move(handler)]() mutable {
+        (*job)();
+        boost::asio::post(executor, std::move(handler));
+      });
+    }
+    boost::asio::thread_pool* pool;
+    Job<Call>* job;
+  };
+
+  boost::asio::thread_pool pool_;
+};
+
+template <class Call>
+Awaitable<std::invoke_result_t<Call&>> Workers::run(Call call) {
+  Job<Call> job{std::move(call)};
+  Initiation<Call> initiation{&pool_, &job};
+  co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>&, void()>(
+      initiation, boost::asio::use_awaitable);
+  if (job.error) std::rethrow_exception(job.error);
+  if constexpr (!std::is_void_v<std::invoke_result_t<Call&>>) co_return std::move(*job.value);
+}
+
+}  // namespace caisson::kit

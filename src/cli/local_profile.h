@@ -1,0 +1,16 @@
+// The local provider as the conformance suite is to see it.
+#pragma once
+
+#include <memory>
+
+#include "caisson/kit/clock.h"
+#include "caisson/kit/conformance.h"
+#include "caisson/kit/host.h"
+
+namespace caisson::cli {
+
+/// Without `clock` on the system's time; with one the suite advances it.
+kit::conformance::ConformanceProfile local_profile(kit::TreeKill tree_kill,
+                                                   std::shared_ptr<kit::ManualClock> clock = nullptr);
+
+}  // namespace caisson::cli

@@ -1,0 +1,57 @@
+// caisson reap: what dead processes left behind.
+#include <boost/asio/io_context.hpp>
+#include <boost/json/array.hpp>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cli/report.h"
+#include "cli/verbs.h"
+#include "facade/providers.h"
+
+namespace caisson::cli {
+namespace {
+
+// How a provider's log begins what it recovered; what it must leave is a warning.
+constexpr std::string_view recovered_mark = "recovered: ";
+
+boost::json::array as_json(const std::vector<std::string>& lines) {
+  return boost::json::array(lines.begin(), lines.end());
+}
+
+}  // namespace
+
+int reap(const ReapOptions& options) {
+  boost::asio::io_context context(1);
+  // A provider recovers what dead owners left when it opens, and logs each thing that it handled (S-29).
+  std::mutex mutex;
+  std::vector<std::string> recovered;
+  bool warned = false;
+  OpenOptions open;
+  // No session is created here: the strictest policy, so that a setting of the operator's is neither needed
+  // nor warned of.
+  open.policy = SandboxPolicy{SandboxNetwork::none, SandboxIsolation::vm, true, false};
+  open.log = [&](kit::LogLevel level, const std::string& message) {
+    const std::lock_guard lock(mutex);
+    if (level != kit::LogLevel::info) {
+      complain(std::string(to_string(level)) + ": " + message);
+      warned = true;
+    } else if (message.starts_with(recovered_mark)) {
+      recovered.push_back(message.substr(recovered_mark.size()));
+    }
+  };
+  // Sessions past their time are their owners' to end, who alone know them.
+  facade::open_provider(context.get_executor(), "local", std::move(open)).reset();
+  const std::lock_guard lock(mutex);
+  if (options.json) {
+    print_json({{"recovered", as_json(recovered)}});
+    return 0;
+  }
+  std::string text;
+  for (const std::string& line : recovered) text += "recovered " + line + "\n";
+  if (text.empty() && !warned) text = "nothing to do\n";
+  print(text);
+  return 0;
+}
+
+}  // namespace caisson::cli

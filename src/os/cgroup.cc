@@ -1,0 +1,284 @@
+// Cgroup leaves: made, killed, given back and removed.
+#include "os/cgroup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+
+#include "os/cgroup_files.h"
+#include "os/clock.h"
+#include "os/fault_point.h"
+
+namespace caisson::os {
+
+namespace {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Until the kernel has let go of a killed process its cgroup is busy; waiting on cgroup.events is far slower,
+// for its notifications are rate-limited.
+constexpr std::chrono::microseconds busy_pause{50};
+constexpr std::chrono::milliseconds tidy_patience{10};
+constexpr std::chrono::milliseconds end_patience{2000};
+// Beyond those made ahead, how many used leaves wait for the next exec; each holds three descriptors.
+constexpr std::size_t most_spare = 16;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+bool is_busy(const Error& error) noexcept { return error.value() == EBUSY || error.value() == ENOTEMPTY; }
+
+// One pass over a cgroup and those beneath it, deepest first.
+Result<void> remove_once(FdRef parent, const char* name) noexcept {
+  if (::unlinkat(parent.number, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
+  const Error error = last_error();
+  if (!is_busy(error)) return error;
+  Fd directory = Fd::adopt(::openat(parent.number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!directory) return last_error();
+  const FdRef here = directory;
+  const std::unique_ptr<DIR, CloseDirectory> entries(::fdopendir(here.number));
+  if (!entries) return last_error();
+  static_cast<void>(std::move(directory).release());  // `entries` closes it now.
+  while (const dirent* entry = ::readdir(entries.get())) {
+    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
+    const auto removed = remove_once(here, entry->d_name);
+    if (!removed) return removed.error();
+  }
+  if (::unlinkat(parent.number, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
+  return last_error();
+}
+
+Result<void> remove_until(const std::string& path, Deadline deadline) noexcept {
+  for (;;) {
+    const auto removed = remove_once(FdRef{AT_FDCWD}, path.c_str());
+    if (removed || !is_busy(removed.error())) return removed;
+    if (std::chrono::steady_clock::now() >= deadline) return error_of(EBUSY);
+    std::this_thread::sleep_for(busy_pause);
+  }
+}
+
+Result<void> kill_cgroup(const std::string& path) {
+  const Fd killer = Fd::adopt(::open((path + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+  if (!killer) return last_error();
+  return write_all(killer, "1");
+}
+
+std::string_view parent_of(std::string_view path) noexcept { return path.substr(0, path.rfind('/')); }
+
+}  // namespace
+
+Result<void> make_cgroup_beneath(const std::string& parent, const std::string& path) noexcept {
+  // Other processes remove the shared parent when they find it empty.
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    if (::mkdir(path.c_str(), 0755) == 0) return {};
+    if (errno != ENOENT) return last_error();
+    if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return last_error();
+  }
+  return error_of(ENOENT);
+}
+
+Result<void> remove_cgroup_tree(const std::string& path, std::chrono::milliseconds patience) noexcept {
+  const Deadline deadline = std::chrono::steady_clock::now() + patience;
+  const auto killed = kill_cgroup(path);
+  if (!killed && killed.error() == error_of(ENOENT)) return {};
+  return remove_until(path, deadline);
+}
+
+CgroupLeaf::CgroupLeaf(std::string path, Fd directory, Fd events, Fd killer) noexcept
+    : path_(std::move(path)),
+      directory_(std::move(directory)),
+      events_(std::move(events)),
+      killer_(std::move(killer)) {}
+
+Result<void> CgroupLeaf::kill() noexcept {
+  killed_ = true;
+  if (const auto fault = fault_point("cgroup.kill"); !fault) return fault.error();
+  return write_all(killer_, "1");
+}
+
+Result<bool> CgroupLeaf::populated() const noexcept {
+  std::array<char, 128> text;
+  const ssize_t count = ::pread(events_.number(), text.data(), text.size(), 0);
+  if (count < 0) return {boost::system::in_place_error, last_error()};
+  const std::string_view events(text.data(), static_cast<std::size_t>(count));
+  return events.find("populated 1") != std::string_view::npos;
+}
+
+bool CgroupLeaf::reusable() const noexcept {
+  if (killed_) return false;
+  const auto busy = populated();
+  if (!busy || *busy) return false;
+  // A cgroup that somebody made beneath it shows in the link count.
+  struct stat status{};
+  return ::fstat(directory_.number(), &status) == 0 && status.st_nlink == 2;
+}
+
+namespace {
+
+// Held alone as long as its pool lives, whatever process number an observer knows the owner by.
+Result<Fd> lock_directory(const std::string& path, int operation) noexcept {
+  Fd directory = Fd::adopt(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!directory || ::flock(directory.number(), operation | LOCK_NB) != 0) return last_error();
+  return directory;
+}
+
+// Both are needed: a pool in the making has no lock yet, and a process of another pid namespace has no number
+// here.
+bool is_abandoned(const std::string& place, const std::string& name) noexcept {
+  const std::size_t dash = name.find('-');
+  if (dash == 0 || dash == std::string::npos || name.find_first_not_of("0123456789") != dash) return false;
+  const std::string process = "/proc/" + name.substr(0, dash);
+  if (::access("/proc/self", F_OK) != 0 || ::access(process.c_str(), F_OK) == 0) return false;
+  return lock_directory(place + "/" + name, LOCK_EX).has_value();
+}
+
+void remove_abandoned_pools(const std::string& place) noexcept {
+  const std::unique_ptr<DIR, CloseDirectory> entries(::opendir(place.c_str()));
+  if (!entries) return;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const std::string name = entry->d_name;
+    if (entry->d_type == DT_DIR && is_abandoned(place, name)) {
+      static_cast<void>(remove_cgroup_tree(place + "/" + name, tidy_patience));
+    }
+  }
+}
+
+}  // namespace
+
+std::string new_cgroup_name() { return std::to_string(::getpid()) + "-" + random_hex_id(); }
+
+Result<bool> cgroup_in_use(const std::string& path) noexcept {
+  const auto lock = lock_directory(path, LOCK_SH);
+  if (lock || lock.error() == error_of(ENOENT)) return false;
+  if (lock.error() == error_of(EWOULDBLOCK)) return true;
+  return {boost::system::in_place_error, lock.error()};
+}
+
+Result<std::unique_ptr<CgroupLeafPool>> CgroupLeafPool::create(const CgroupPlace& place,
+                                                               std::string_view name, std::size_t ahead) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string_view::npos)
+    return error_of(EINVAL);
+  std::string path = place.directory + "/" + std::string(name);
+  if (const auto fault = fault_point("cgroup.pool"); !fault) return fault.error();
+  const auto made = make_cgroup_beneath(place.directory, path);
+  if (!made) return made.error();
+  std::unique_ptr<CgroupLeafPool> pool(new CgroupLeafPool(std::move(path), ahead));
+  const auto fault = fault_point("cgroup.pool_lock");
+  auto lock = fault ? lock_directory(pool->path_, LOCK_EX) : Result<Fd>(fault.error());
+  // Without it others would take the pool for a dead one's.
+  if (!lock) return lock.error();
+  pool->lock_ = std::move(*lock);
+  remove_abandoned_pools(place.directory);
+  return pool;
+}
+
+CgroupLeafPool::CgroupLeafPool(std::string path, std::size_t ahead)
+    : path_(std::move(path)), ahead_(ahead), owner_(::getpid()) {}
+
+CgroupLeafPool::~CgroupLeafPool() {
+  if (::getpid() != owner_) return;
+  kill_point("cgroup.pool_end");
+  // What stays busy past that is for a recovery to remove.
+  static_cast<void>(remove_cgroup_tree(path_, end_patience));
+  ::rmdir(std::string(parent_of(path_)).c_str());  // Fails while other processes have theirs in it.
+}
+
+Result<CgroupLeaf> CgroupLeafPool::make_leaf() {
+  for (;;) {
+    std::string path = path_ + "/";
+    {
+      const std::lock_guard lock(mutex_);
+      path += std::to_string(next_++);
+    }
+    if (const auto fault = fault_point("cgroup.leaf"); !fault) return fault.error();
+    const auto made = make_cgroup_beneath(path_, path);
+    if (made) {
+      const auto fault = fault_point("cgroup.leaf_open");
+      auto directory =
+          fault ? spare_descriptor(Fd::adopt(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)))
+                : Result<Fd>(fault.error());
+      auto events =
+          spare_descriptor(Fd::adopt(::open((path + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)));
+      auto killer =
+          spare_descriptor(Fd::adopt(::open((path + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC)));
+      if (directory && events && killer) {
+        return CgroupLeaf(std::move(path), std::move(*directory), std::move(*events), std::move(*killer));
+      }
+      ::rmdir(path.c_str());
+      return !directory ? directory.error() : !events ? events.error() : killer.error();
+    }
+    if (made.error() == error_of(ENOENT)) {
+      // Our own directory and the shared one above it were removed by somebody.
+      const auto again = make_cgroup_beneath(std::string(parent_of(path_)), path_);
+      if (!again && again.error() != error_of(EEXIST)) return again.error();
+      continue;
+    }
+    if (made.error() != error_of(EEXIST)) return made.error();
+  }
+}
+
+Result<CgroupLeaf> CgroupLeafPool::acquire() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ready_.empty()) {
+      CgroupLeaf leaf = std::move(ready_.back());
+      ready_.pop_back();
+      return leaf;
+    }
+  }
+  return make_leaf();
+}
+
+void CgroupLeafPool::give_back(CgroupLeaf leaf) noexcept {
+  const bool reusable = leaf.reusable();
+  const std::lock_guard lock(mutex_);
+  std::vector<CgroupLeaf>& place = reusable && ready_.size() < ahead_ + most_spare ? ready_ : aside_;
+  place.push_back(std::move(leaf));
+}
+
+void CgroupLeafPool::discard(CgroupLeaf leaf) noexcept {
+  const std::lock_guard lock(mutex_);
+  aside_.push_back(std::move(leaf));
+}
+
+bool CgroupLeafPool::untidy() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return !aside_.empty() || ready_.size() < ahead_;
+}
+
+bool CgroupLeafPool::tidy() noexcept {
+  const Deadline deadline = std::chrono::steady_clock::now() + tidy_patience;
+  std::vector<CgroupLeaf> aside;
+  {
+    const std::lock_guard lock(mutex_);
+    aside.swap(aside_);
+  }
+  std::erase_if(aside, [deadline](CgroupLeaf& leaf) {
+    if (!leaf.killed()) static_cast<void>(leaf.kill());
+    const auto removed = remove_until(leaf.path(), deadline);
+    return removed || !is_busy(removed.error());
+  });
+  const bool all_removed = aside.empty();
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (CgroupLeaf& leaf : aside) aside_.push_back(std::move(leaf));
+      aside.clear();
+      if (ready_.size() >= ahead_) return all_removed;
+    }
+    auto leaf = make_leaf();
+    // A leaf that cannot be had now is the next exec's to ask for, and to say so.
+    if (!leaf) return all_removed;
+    const std::lock_guard lock(mutex_);
+    ready_.push_back(std::move(*leaf));
+  }
+}
+
+}  // namespace caisson::os

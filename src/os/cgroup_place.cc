@@ -1,0 +1,227 @@
+// Where Caisson may make cgroups: found by looking, proved by doing.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <optional>
+
+#include "os/cgroup.h"
+#include "os/cgroup_files.h"
+#include "os/clock.h"
+#include "os/clone_child.h"
+#include "os/process.h"
+#include "os/raw_syscall.h"
+
+namespace caisson::os {
+
+namespace {
+
+constexpr char shared_name[] = "/caisson";
+constexpr std::chrono::milliseconds probe_patience{1000};
+
+// The next word of `text`, which is cut off it.
+std::string_view next_word(std::string_view& text) noexcept {
+  const std::size_t end = std::min(text.find(' '), text.size());
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return word;
+}
+
+// proc(5): space, tab, newline and backslash stand as \ooo in mountinfo.
+std::string unescape(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '\\' && i + 3 < text.size() &&
+        std::from_chars(&text[i + 1], &text[i + 1] + 3, value, 8).ptr == &text[i + 1] + 3) {
+      plain += static_cast<char>(value);
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// What is left of `path` beneath `root`, with its leading slash, or nothing when it is not beneath it.
+std::optional<std::string> beneath_root(const std::string& path, const std::string& root) {
+  if (root == "/") return path == "/" ? std::string() : path;
+  if (path == root) return std::string();
+  if (path.starts_with(root) && path[root.size()] == '/') return path.substr(root.size());
+  return std::nullopt;
+}
+
+std::string read_file(const char* path) {
+  const Fd file = Fd::adopt(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  auto text = read_all(file, 16 << 20);
+  return text ? std::move(*text) : std::string();
+}
+
+// systemd's mark on a subtree that a unit may do with as it likes (systemd.resource-control(5), Delegate=).
+bool is_delegated(const std::string& directory) noexcept {
+  for (const char* name : {"user.delegate", "trusted.delegate"}) {
+    char value = '\0';
+    if (::getxattr(directory.c_str(), name, &value, 1) == 1 && value == '1') return true;
+  }
+  return false;
+}
+
+bool is_writable(const std::string& path) noexcept {
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+// Whether a process in a cgroup beneath `directory` may be moved to another one there (cgroups(7),
+// delegation).
+bool is_common_ground(const std::string& directory) {
+  return is_writable(directory) && is_writable(directory + "/cgroup.procs");
+}
+
+struct Candidate {
+  std::string parent;
+  std::string how;
+};
+
+// From our own cgroup up, and then as root.
+std::vector<Candidate> candidates_of(const CgroupPosition& position) {
+  const bool root = ::geteuid() == 0;
+  std::vector<Candidate> candidates;
+  std::string directory = position.own;
+  while (!directory.empty()) {
+    if (is_delegated(directory) && is_common_ground(directory)) {
+      candidates.push_back({directory, "a subtree delegated to this process"});
+    } else if (!root && is_common_ground(directory)) {
+      candidates.push_back({directory, "a subtree that this user may change"});
+    }
+    if (directory == position.mount) break;
+    directory.resize(directory.rfind('/'));
+  }
+  // As root in a cgroup that Caisson made for a command: inside it, so that the end of that command ends ours
+  // too.
+  const std::string ours = position.mount + shared_name + "/";
+  if (root && position.own.starts_with(ours)) {
+    candidates.push_back({position.own, "inside a command of another Caisson"});
+  }
+  if (root) candidates.push_back({position.mount, "as root, beside the other cgroups"});
+  return candidates;
+}
+
+// Runs in a CLONE_VM child, in the probed cgroup: kills that, itself with it.
+struct Probe {
+  int killer;
+  volatile bool ran = false;
+  volatile bool survived = false;
+};
+CAISSON_CHILD_CODE void kill_own_cgroup(void* argument) noexcept {
+  auto* probe = static_cast<Probe*>(argument);
+  const char one = '1';
+  probe->ran = true;
+  raw_syscall(SYS_write, raw(probe->killer), raw(&one), 1);
+  probe->survived = true;
+  for (;;) raw_syscall(SYS_exit_group, 0);
+}
+
+std::string problem(std::string what, const std::string& path, const Error& error) {
+  return std::move(what) + " " + path + ": " + error.message();
+}
+
+// What fails there, or nothing.
+std::optional<std::string> try_place(const std::string& directory) {
+  const std::string leaf = directory + "/probe-" + random_hex_id();
+  const auto made = make_cgroup_beneath(directory, leaf);
+  if (!made) return problem("making", leaf, made.error());
+  const Fd cgroup = Fd::adopt(::open(leaf.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Fd killer = Fd::adopt(::open((leaf + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+  std::optional<std::string> failure;
+  if (!cgroup || !killer) {
+    failure = problem("opening", leaf + "/cgroup.kill", last_error());
+  } else {
+    Probe probe{killer.number()};
+    auto child = clone_child(&kill_own_cgroup, &probe, cgroup);
+    if (child) {
+      Process(std::move(child->pidfd), child->pid).reap();
+      if (!probe.ran) {
+        // The kernel compares how often the cloner's cgroup was killed with how often the leaf was.
+        failure =
+            "a process is killed at birth in " + leaf + ", as after cgroup.kill in the caller's own cgroup";
+      } else if (probe.survived) {
+        failure = "a process survives cgroup.kill in " + leaf;
+      }
+    } else {
+      failure = problem("starting a process in", leaf, child.error());
+    }
+  }
+  const auto removed = remove_cgroup_tree(leaf, probe_patience);
+  if (!removed && !failure) failure = problem("removing", leaf, removed.error());
+  ::rmdir(directory.c_str());
+  return failure;
+}
+
+boost::system::result<CgroupPlace, std::string> look_for_place(const CgroupPosition& position) {
+  if (position.mount.empty()) {
+    return {boost::system::in_place_error, "no cgroup v2 hierarchy is mounted here"};
+  }
+  std::string failures;
+  for (Candidate& candidate : candidates_of(position)) {
+    std::string directory = candidate.parent + shared_name;
+    const auto failure = try_place(directory);
+    if (!failure) return CgroupPlace{std::move(directory), std::move(candidate.how)};
+    failures += (failures.empty() ? "" : "; ") + *failure;
+  }
+  if (!failures.empty()) return {boost::system::in_place_error, std::move(failures)};
+  return {boost::system::in_place_error,
+          "this user may change no cgroup from " + (position.own.empty() ? position.mount : position.own) +
+              " upward (systemd-run --user --scope -p Delegate=yes COMMAND runs a command where it may)"};
+}
+
+}  // namespace
+
+CgroupPosition cgroup_position(std::string_view mount_info, std::string_view own) {
+  std::string path;
+  const std::size_t start = own.starts_with("0::") ? 3 : own.find("\n0::") + 4;
+  if (own.starts_with("0::") || own.find("\n0::") != std::string_view::npos) {
+    path = own.substr(start, own.find('\n', start) - start);
+  }
+  CgroupPosition position;
+  while (!mount_info.empty()) {
+    const std::size_t end = std::min(mount_info.find('\n'), mount_info.size());
+    std::string_view line = mount_info.substr(0, end);
+    mount_info.remove_prefix(std::min(end + 1, mount_info.size()));
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos || !line.substr(dash + 3).starts_with("cgroup2 ")) continue;
+    for (int field = 0; field < 3; ++field) next_word(line);
+    const std::string root = unescape(next_word(line));
+    const std::string mount = unescape(next_word(line));
+    const auto rest = beneath_root(path, root);
+    // Our own cgroup is outside of what a cgroup namespace shows when its path climbs.
+    const bool visible = rest && !path.empty() && path.find("/..") == std::string::npos;
+    if (visible) return {mount, mount + *rest};
+    if (position.mount.empty()) position.mount = mount;
+  }
+  return position;
+}
+
+boost::system::result<CgroupPlace, std::string> find_cgroup_place() {
+  struct Found {
+    CgroupPosition position;
+    uid_t user;
+    CgroupPlace place;
+  };
+  static std::mutex mutex;
+  static std::optional<Found> found;
+  const std::lock_guard lock(mutex);
+  CgroupPosition position =
+      cgroup_position(read_file("/proc/self/mountinfo"), read_file("/proc/self/cgroup"));
+  const uid_t user = ::geteuid();
+  if (found && found->position == position && found->user == user) return found->place;
+  auto place = look_for_place(position);
+  if (place) found = Found{std::move(position), user, *place};
+  return place;
+}
+
+}  // namespace caisson::os

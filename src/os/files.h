@@ -1,0 +1,63 @@
+// Names in one directory: the directory-relative file calls, each on a single name and never through a
+// symlink.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/fd.h"
+
+namespace caisson::os {
+
+using FileStatus = struct stat;
+
+/// fstat(2).
+Result<FileStatus> status(FdRef fd) noexcept;
+/// fstatat(2) of the name itself, symlink or not.
+Result<FileStatus> status_at(FdRef directory, const std::string& name) noexcept;
+
+/// Whether there is anything of that name; an error when that cannot be told.
+Result<bool> exists_at(FdRef directory, const std::string& name) noexcept;
+
+/// openat(2) with O_NOFOLLOW|O_CLOEXEC|O_NOCTTY|O_NONBLOCK added (O_PATH: with O_NOFOLLOW|O_CLOEXEC).
+Result<Fd> open_at(FdRef directory, const std::string& name, int flags, mode_t mode = 0) noexcept;
+/// A new file without a name, open for writing, in `directory` (O_TMPFILE); EOPNOTSUPP where the file system
+/// has none.
+Result<Fd> make_unnamed_file(FdRef directory, mode_t mode) noexcept;
+/// Gives such a file a name; EEXIST when it is taken.
+Result<void> link_unnamed_file(FdRef file, FdRef directory, const std::string& name) noexcept;
+
+/// mkdirat(2) with at least the permissions of `mode`, whatever the umask.
+Result<void> make_directory_at(FdRef directory, const std::string& name, mode_t mode) noexcept;
+/// The directory of that name as an O_PATH descriptor, made if missing. ENOTDIR for anything else, a symlink
+/// included.
+Result<Fd> ensure_directory_at(FdRef directory, const std::string& name, mode_t mode) noexcept;
+Result<void> rename_at(FdRef from_directory, const std::string& from, FdRef to_directory,
+                       const std::string& to) noexcept;
+/// unlinkat(2) of anything but a directory; ENOENT is success.
+Result<void> unlink_at(FdRef directory, const std::string& name) noexcept;
+/// Removes an empty directory; ENOENT is success.
+Result<void> remove_directory_at(FdRef directory, const std::string& name) noexcept;
+Result<std::string> read_link_at(FdRef directory, const std::string& name);
+/// fchmod(2).
+Result<void> set_mode(FdRef file, mode_t mode) noexcept;
+/// The names in a directory (an O_PATH descriptor will do) but "." and "..", in no order.
+Result<std::vector<std::string>> names_in(FdRef directory);
+
+/// pread(2), retried on EINTR.
+Result<std::size_t> read_at(FdRef file, void* data, std::size_t size, std::uint64_t offset) noexcept;
+/// Copies all of one regular file to another's current offset.
+Result<void> copy_contents(FdRef from, FdRef to) noexcept;
+/// The whole of a regular file, at most `limit` bytes (EFBIG past it).
+Result<std::string> read_file_at(FdRef directory, const std::string& name, std::size_t limit);
+
+/// The absolute path of a directory with every symlink resolved (realpath(3)), made with its missing parents
+/// if it is not there. ENOTDIR for anything but a directory.
+Result<std::string> real_directory(const std::string& path, mode_t mode);
+
+}  // namespace caisson::os

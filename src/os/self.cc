@@ -1,0 +1,34 @@
+// What this process is and was given.
+#include "os/self.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace caisson::os {
+
+pid_t own_pid() noexcept { return ::getpid(); }
+
+bool is_root() noexcept { return ::geteuid() == 0; }
+
+bool signal_is_ignored(int number) noexcept {
+  struct sigaction present{};
+  if (::sigaction(number, nullptr, &present) != 0) return false;
+  return (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_IGN;
+}
+
+void ignore_signal(int number) noexcept {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(number, &ignore, nullptr);
+}
+
+void fill_standard_descriptors() noexcept {
+  for (int number = 0; number <= 2; ++number) {
+    if (::fcntl(number, F_GETFD) >= 0) continue;
+    // open(2) gives the lowest free number, which is this one: the ones below are open by now.
+    if (::open("/dev/null", O_RDWR) != number) return;
+  }
+}
+
+}  // namespace caisson::os

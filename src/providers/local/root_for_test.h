@@ -1,0 +1,148 @@
+// What the tests of this folder share: a root, its files, and calls that fail typed.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "caisson/contract/errors.h"
+#include "caisson/kit/log.h"
+#include "tests/support/temporary_directory.h"
+
+namespace caisson::local {
+
+inline std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+inline void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+inline unsigned mode_of(const std::string& path) {
+  struct stat is = {};
+  return ::lstat(path.c_str(), &is) == 0 ? is.st_mode & 07777 : ~0U;
+}
+
+inline std::vector<std::string> entries_of(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What stands under a root beside persistent workspaces and their sidecars: nothing, when no session lives.
+inline std::vector<std::string> traces_of_sessions(const std::string& root) {
+  std::vector<std::string> traces;
+  for (const char* place : {"/.ephemeral", "/.tai-sandbox/.caisson", "/.tai-sandbox/.caisson/keys"}) {
+    for (const std::string& name : entries_of(root + place)) {
+      if (name != "keys") traces.push_back(root + place + "/" + name);
+    }
+  }
+  return traces;
+}
+
+/// The SandboxError that a call throws; a test failure when it throws none.
+inline std::optional<SandboxError> error_of_call(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const SandboxError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "it did not fail";
+  return std::nullopt;
+}
+inline std::optional<ErrorCode> code_of_call(const std::function<void()>& call) {
+  const auto error = error_of_call(call);
+  return error ? std::optional(error->code()) : std::nullopt;
+}
+
+/// A child process that runs `body` and then dies without any clean-up when `kill` is called, or with this
+/// object.
+class Child {
+ public:
+  /// Returns once `body` did.
+  explicit Child(const std::function<void()>& body) {
+    int ready[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      try {
+        body();
+        static_cast<void>(!::write(ready[1], "y", 1));
+      } catch (const std::exception& error) {
+        static_cast<void>(!::write(2, error.what(), std::char_traits<char>::length(error.what())));
+      }
+      ::close(ready[1]);
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char answer = 'n';
+    static_cast<void>(!::read(ready[0], &answer, 1));
+    ::close(ready[0]);
+    EXPECT_EQ(answer, 'y') << "the child's own part failed";
+  }
+  ~Child() { kill(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/// A small file system of its own for one test; the test program's mounts are nobody else's.
+class Mounted {
+ public:
+  explicit Mounted(std::string path, const char* options = "size=1m") : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+    works_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, options) == 0;
+  }
+  ~Mounted() {
+    if (works_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+  bool works() const noexcept { return works_; }
+  bool set_read_only(bool read_only) const {
+    return ::mount(nullptr, path_.c_str(), nullptr, read_only ? MS_REMOUNT | MS_RDONLY : MS_REMOUNT,
+                   nullptr) == 0;
+  }
+
+ private:
+  std::string path_;
+  bool works_ = false;
+};
+
+/// A log that remembers.
+class Remembered {
+ public:
+  kit::Log log() {
+    return [this](kit::LogLevel, const std::string& message) { text_ += message + "\n"; };
+  }
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace caisson::local

@@ -1,0 +1,39 @@
+// WorkspaceLock: who uses a persistent workspace, across processes, and whose duty it is to remove it (S-25).
+#pragma once
+
+#include <string>
+
+#include "os/fd.h"
+#include "providers/local/layout.h"
+
+namespace caisson::local {
+
+/// A share in a persistent workspace. Every session on a key holds `<key>.lock` shared; one that is to remove
+/// the workspace leaves the wish `<key>.remove`. Whoever lets go of the lock looks for a wish and tries to
+/// take the lock alone: of those who do, the last succeeds, and removes it. Blocking calls, one at a time.
+/// Destroying a share without give_up() drops the lock and nothing else, as the death of its process does.
+class WorkspaceLock {
+ public:
+  /// Throws workspace_conflict while a wish to remove the workspace waits for its last session, or cannot be
+  /// fulfilled.
+  static WorkspaceLock take(const Layout& layout, const std::string& key);
+
+  /// Leaves the workspace, with a wish to remove it when `remove`. Throws removal_failed when this is the
+  /// last session and the workspace cannot be removed; then call it again.
+  void give_up(const Layout& layout, bool remove);
+  /// Leaves a workspace whose session could not be made: removes what that made of it, if nobody else has
+  /// come to use it.
+  void abandon(const Layout& layout, bool made_directory, bool made_sidecar) noexcept;
+
+ private:
+  WorkspaceLock(std::string key, os::Fd shared) noexcept : key_(std::move(key)), shared_(std::move(shared)) {}
+  std::string key_;
+  os::Fd shared_;
+  bool wished_ = false;  // A wish is made once: later the workspace of that key may be another.
+};
+
+/// Fulfils the wish to remove `key`'s workspace if there is one and nobody uses it; whether it was removed.
+/// Throws removal_failed.
+bool fulfil_wish(const Layout& layout, const std::string& key);
+
+}  // namespace caisson::local

@@ -1,0 +1,69 @@
+// Prints what a program finds itself with, one "key value" a line: arguments, environment, descriptors,
+// signals, session, terminal, limits, umask and working directory.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+void print_descriptors() {
+  DIR* directory = ::opendir("/proc/self/fd");
+  if (directory == nullptr) return;
+  while (const dirent* entry = ::readdir(directory)) {
+    const int number = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && number != ::dirfd(directory)) std::printf("descriptor %d\n", number);
+  }
+  ::closedir(directory);
+}
+
+void print_signals() {
+  std::FILE* status = std::fopen("/proc/self/status", "re");
+  if (status == nullptr) return;
+  char line[512];
+  while (std::fgets(line, sizeof line, status) != nullptr) {
+    unsigned long long mask = 0;
+    if (std::sscanf(line, "SigBlk: %llx", &mask) == 1) std::printf("blocked %llx\n", mask);
+    if (std::sscanf(line, "SigIgn: %llx", &mask) == 1) std::printf("ignored %llx\n", mask);
+    if (std::sscanf(line, "SigCgt: %llx", &mask) == 1) std::printf("caught %llx\n", mask);
+    if (std::sscanf(line, "SigPnd: %llx", &mask) == 1) std::printf("pending %llx\n", mask);
+  }
+  std::fclose(status);
+}
+
+void print_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDWR | O_CLOEXEC);
+  std::printf("terminal %s\n", terminal >= 0 ? "yes" : "no");
+  winsize size{};
+  if (::ioctl(0, TIOCGWINSZ, &size) == 0) std::printf("size %d %d\n", size.ws_col, size.ws_row);
+  if (terminal >= 0) ::close(terminal);
+}
+
+}  // namespace
+
+int main(int argc, char** argv, char** environment) {
+  print_descriptors();
+  for (int i = 0; i < argc; ++i) std::printf("argument %s\n", argv[i]);
+  for (char** variable = environment; *variable != nullptr; ++variable)
+    std::printf("variable %s\n", *variable);
+  print_signals();
+  std::printf("session %s\n", ::getsid(0) == ::getpid() ? "own" : "other");
+  print_terminal();
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  std::printf("descriptor_limit %llu\n", static_cast<unsigned long long>(limit.rlim_cur));
+  std::printf("umask %03o\n", static_cast<unsigned>(::umask(0)));
+  int subreaper = 0;
+  ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+  std::printf("subreaper %d\n", subreaper);
+  char directory[4096];
+  if (::getcwd(directory, sizeof directory) != nullptr) std::printf("directory %s\n", directory);
+  return 0;
+}
