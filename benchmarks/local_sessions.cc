@@ -5,7 +5,10 @@
 namespace caisson::bench {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int sessions_a_round = 100;
+constexpr int execs_a_round = 50;
 
 Awaitable<void> create_and_destroy(Sandbox* sandbox, std::vector<double>* samples) {
   for (int i = 0; i < sessions_a_round; ++i) {
@@ -17,28 +20,47 @@ Awaitable<void> create_and_destroy(Sandbox* sandbox, std::vector<double>* sample
   }
 }
 
+Awaitable<void> exec_true(std::shared_ptr<SandboxSession> session, std::vector<double>* samples) {
+  for (int i = 0; i < execs_a_round; ++i) {
+    Argv argv{"/bin/true"};
+    const auto start = Steady::now();
+    ExecOptions options(60s);
+    co_await session->exec(std::move(argv), std::move(options));
+    samples->push_back(milliseconds_since(start));
+  }
+}
+
 }  // namespace
 
 std::vector<Row> session_rows(Bed& bed, const std::string& peer_python) {
-  std::vector<double> ours;
-  std::vector<double> theirs;
+  struct Side {
+    std::vector<double> sessions, execs;
+  } ours, theirs;
+  const auto append = [](std::vector<double>& all, const std::vector<double>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
   std::optional<Peer> peer;
   if (!peer_python.empty()) peer.emplace(peer_python);
   for (int round = 0; round < 10; ++round) {
-    bed.run(create_and_destroy(&bed.sandbox(), &ours));
+    bed.run(create_and_destroy(&bed.sandbox(), &ours.sessions));
+    bed.run(exec_true(bed.session(), &ours.execs));
     if (!peer) continue;
-    const auto samples = peer->measure("create_destroy", sessions_a_round);
-    theirs.insert(theirs.end(), samples.begin(), samples.end());
+    append(theirs.sessions, peer->measure("create_destroy", sessions_a_round));
+    append(theirs.execs, peer->measure("exec_true", execs_a_round));
   }
-  Row row{"create and destroy of a session, p50",
-          quantile(ours, 0.5),
-          "ms",
-          "tai42-sandbox-local",
-          std::nullopt,
-          0.5,
-          true};
-  if (peer) row.other = quantile(theirs, 0.5);
-  return {row};
+  const auto row = [&](std::string name, std::vector<double> Side::* samples, std::optional<double> target) {
+    Row made{std::move(name),
+             quantile(ours.*samples, 0.5),
+             "ms",
+             "tai42-sandbox-local",
+             std::nullopt,
+             target,
+             true};
+    if (peer) made.other = quantile(theirs.*samples, 0.5);
+    return made;
+  };
+  return {row("create and destroy of a session, p50", &Side::sessions, 0.5),
+          row("exec of /bin/true beside the reference, p50", &Side::execs, std::nullopt)};
 }
 
 }  // namespace caisson::bench

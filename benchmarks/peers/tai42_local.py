@@ -10,7 +10,21 @@ import time
 root = tempfile.TemporaryDirectory(prefix="caisson-bench-peer-")
 os.environ["SANDBOX_LOCAL_ROOT"] = root.name
 
+from tai42_contract.app import tai42_app  # noqa: E402
 from tai42_contract.sandbox import SandboxPolicy, SandboxSessionSpec  # noqa: E402
+
+
+class Host:
+    """The part of a TAI runtime that a provider's module asks for: it registers itself when it is imported."""
+
+    class sandboxes:
+        @staticmethod
+        def register_sandbox(provider):
+            return provider
+
+
+tai42_app.bind(Host)
+
 from tai42_sandbox_local import LocalSandbox  # noqa: E402
 
 
@@ -36,7 +50,18 @@ async def create_destroy(sandbox, count):
     return samples
 
 
-MEASUREMENTS = {"create_destroy": create_destroy}
+async def exec_true(sandbox, count):
+    session = await sandbox.create_session(spec())
+    samples = []
+    for _ in range(count):
+        start = time.perf_counter()
+        await session.exec(["/bin/true"], timeout_seconds=60)
+        samples.append((time.perf_counter() - start) * 1000)
+    await session.destroy()
+    return samples
+
+
+MEASUREMENTS = {"create_destroy": create_destroy, "exec_true": exec_true}
 
 
 async def main():

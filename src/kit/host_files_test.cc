@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -23,6 +22,7 @@
 #include "os/self.h"
 #include "tests/support/async.h"
 #include "tests/support/eventually.h"
+#include "tests/support/mounted.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::kit {
@@ -453,26 +453,6 @@ TEST_F(HostFilesTest, S70_ARaceOverTheTargetNeverEscapes) {
   EXPECT_EQ(host_text(outside_ + "/file"), "secret");
 }
 
-// A file system of its own for one test, in this program's mount namespace.
-class Mounted {
- public:
-  explicit Mounted(std::string path, const char* options = "size=1m") : path_(std::move(path)) {
-    fs::create_directories(path_);
-    works_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, options) == 0;
-  }
-  ~Mounted() {
-    if (works_) ::umount2(path_.c_str(), MNT_DETACH);
-  }
-  bool works() const noexcept { return works_; }
-  bool make_read_only() const {
-    return ::mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0;
-  }
-
- private:
-  std::string path_;
-  bool works_ = false;
-};
-
 // The workspace and the temporary directory on a small file system of their own.
 class HostFilesOnTmpfsTest : public HostFilesTest {
  protected:
@@ -485,7 +465,7 @@ class HostFilesOnTmpfsTest : public HostFilesTest {
         small_ + "/temporaries");
   }
   const std::string small_ = directory_ / "small";
-  const Mounted mounted_{small_};
+  const test::Mounted mounted_{small_};
 };
 
 TEST_F(HostFilesOnTmpfsTest, S71_AFullDiskIsTypedAndLeavesTheOldFile) {
@@ -508,7 +488,7 @@ TEST_F(HostFilesOnTmpfsTest, S71_AFullDiskIsTypedAndLeavesTheOldFile) {
 TEST_F(HostFilesOnTmpfsTest, AReadOnlyDiskIsTyped) {
   if (!mounted_.works()) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
   put("file", "text");
-  ASSERT_TRUE(test::eventually([this] { return mounted_.make_read_only(); }));
+  ASSERT_TRUE(test::eventually([this] { return mounted_.set_read_only(true); }));
   const Failure failure = failure_of([&] { put("file", "new"); });
   EXPECT_EQ(failure.code, ErrorCode::internal);
   EXPECT_THAT(failure.message, HasSubstr("read-only"));
@@ -516,7 +496,7 @@ TEST_F(HostFilesOnTmpfsTest, AReadOnlyDiskIsTyped) {
 }
 
 TEST_F(HostFilesTest, S71_ReplacesAtomicallyOnAMountBeneathTheWorkspace) {
-  const Mounted mounted(work_ + "/mount");
+  const test::Mounted mounted(work_ + "/mount");
   if (!mounted.works()) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
   put("mount/new", "one");
   EXPECT_EQ(host_text(work_ + "/mount/new"), "one");

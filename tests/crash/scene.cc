@@ -222,7 +222,7 @@ void Scene::expect_file(const std::string& path, bool filled, bool may_be_replac
 }
 
 bool Scene::mount_within_keep() {
-  mounted_ = std::make_unique<local::Mounted>(root_ + "/keep/mounted", "size=16m");
+  mounted_ = std::make_unique<test::Mounted>(root_ + "/keep/mounted", "size=16m");
   return mounted_->works();
 }
 

@@ -65,7 +65,7 @@ class Scene {
   TemporaryDirectory directory_;
   std::string root_;
   std::string lifeline_;
-  std::unique_ptr<local::Mounted> mounted_;
+  std::unique_ptr<test::Mounted> mounted_;
   os::Fd lifeline_end_;
   Played all_;  ///< Of all players.
   std::set<pid_t> players_;

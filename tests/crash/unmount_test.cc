@@ -48,7 +48,7 @@ class UnmountTest : public testing::TestWithParam<kit::TreeKill> {
 TEST_P(UnmountTest, S26_CallsFailTypedAndSessionsEnd) {
   Scene scene(GetParam());
   // Detached at once: it vanishes from its place and lives on as long as somebody has it open.
-  auto mounted = std::make_optional<local::Mounted>(scene.root(), "size=16m");
+  auto mounted = std::make_optional<test::Mounted>(scene.root(), "size=16m");
   if (!mounted->works()) GTEST_SKIP() << "needs root, to mount a file system";
   const Stage stage = scene.stage();
   {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,9 +19,12 @@
 
 #include "caisson/contract/errors.h"
 #include "caisson/kit/log.h"
+#include "tests/support/mounted.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::local {
+
+using test::Mounted;
 
 inline std::string text_of(const std::string& path) {
   std::ostringstream text;
@@ -108,29 +110,6 @@ class Child {
 
  private:
   pid_t pid_ = -1;
-};
-
-/// A small file system of its own for one test; the test program's mounts are nobody else's.
-class Mounted {
- public:
-  explicit Mounted(std::string path, const char* options = "size=1m") : path_(std::move(path)) {
-    std::filesystem::create_directories(path_);
-    works_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, options) == 0;
-  }
-  ~Mounted() {
-    if (works_) ::umount2(path_.c_str(), MNT_DETACH);
-  }
-  Mounted(const Mounted&) = delete;
-  Mounted& operator=(const Mounted&) = delete;
-  bool works() const noexcept { return works_; }
-  bool set_read_only(bool read_only) const {
-    return ::mount(nullptr, path_.c_str(), nullptr, read_only ? MS_REMOUNT | MS_RDONLY : MS_REMOUNT,
-                   nullptr) == 0;
-  }
-
- private:
-  std::string path_;
-  bool works_ = false;
 };
 
 /// A log that remembers.
