@@ -15,6 +15,7 @@
 #include "caisson/kit/host.h"
 #include "kit/host_bed_test.h"
 #include "os/rlimits.h"
+#include "tests/support/ways.h"
 
 namespace caisson::kit {
 namespace {
@@ -51,8 +52,8 @@ class HostTest : public testing::TestWithParam<TreeKill> {
   HostBed bed_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(BothWays, HostTest, testing::Values(TreeKill::cgroup, TreeKill::shim),
-                         [](const auto& way) { return std::string(to_string(way.param)); });
+INSTANTIATE_TEST_SUITE_P(BothWays, HostTest, testing::ValuesIn(caisson::test::ways_here()),
+                         caisson::test::name_of_way);
 
 TEST_P(HostTest, S94_SaysWhichWayIsInUse) {
   EXPECT_EQ(bed_.host->tree_kill(), GetParam());

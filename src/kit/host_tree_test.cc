@@ -14,6 +14,7 @@
 
 #include "caisson/kit/host.h"
 #include "kit/host_bed_test.h"
+#include "tests/support/ways.h"
 
 namespace caisson::kit {
 namespace {
@@ -38,8 +39,8 @@ class HostTreeTest : public testing::TestWithParam<TreeKill> {
   HostBed bed_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(BothWays, HostTreeTest, testing::Values(TreeKill::cgroup, TreeKill::shim),
-                         [](const auto& way) { return std::string(to_string(way.param)); });
+INSTANTIATE_TEST_SUITE_P(BothWays, HostTreeTest, testing::ValuesIn(caisson::test::ways_here()),
+                         caisson::test::name_of_way);
 
 TEST_P(HostTreeTest, LeaderIsReadableAtItsEnd) {
   ExecPlan plan = plan_of({"cat"});

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "os/clock.h"
+#include "tests/support/cgroups.h"
 #include "tests/support/eventually.h"
 #include "tests/support/faults.h"
 #include "tests/support/guests.h"
@@ -27,6 +28,12 @@ using test::Command;
 using test::eventually;
 using test::guest;
 using testing::IsEmpty;
+
+class CgroupPlaceTest : public test::CgroupTest {};
+class CgroupPlaceDeathTest : public test::CgroupTest {};
+class CgroupLeafTest : public test::CgroupTest {};
+class CgroupLeafPoolTest : public test::CgroupTest {};
+class RemoveCgroupTreeTest : public test::CgroupTest {};
 
 std::string pool_name() { return std::to_string(::getpid()) + "-" + random_hex_id(); }
 
@@ -75,7 +82,7 @@ std::vector<std::string> leaves_of(const CgroupLeafPool& pool) {
 // --- the lock of a pool
 // ------------------------------------------------------------------------------------------------
 
-TEST(CgroupLeafPool, OneThatCannotBeLockedIsNotMade) {
+TEST_F(CgroupLeafPoolTest, OneThatCannotBeLockedIsNotMade) {
   const std::string name = pool_name();
   const CgroupPlace where = place();
   for (const int error : {EMFILE, EIO}) {
@@ -88,7 +95,7 @@ TEST(CgroupLeafPool, OneThatCannotBeLockedIsNotMade) {
   EXPECT_TRUE(CgroupLeafPool::create(where, name, 0)) << "the control";
 }
 
-TEST(CgroupLeafPool, IsInUseAsLongAsItLives) {
+TEST_F(CgroupLeafPoolTest, IsInUseAsLongAsItLives) {
   auto pool = make_pool();
   const std::string path = pool->path();
   EXPECT_TRUE(cgroup_in_use(path).value());
@@ -125,7 +132,7 @@ TEST(CgroupPosition, CgroupOutsideTheMountIsNone) {
   EXPECT_EQ(cgroup_position("", "").mount, "");
 }
 
-TEST(CgroupPlace, D4_IsFoundHereAndLeavesNothingBehind) {
+TEST_F(CgroupPlaceTest, D4_IsFoundHereAndLeavesNothingBehind) {
   const CgroupPlace found = place();
   EXPECT_TRUE(found.directory.ends_with("/caisson")) << found.directory;
   EXPECT_FALSE(found.how.empty());
@@ -138,7 +145,7 @@ TEST(CgroupPlace, D4_IsFoundHereAndLeavesNothingBehind) {
   _exit(found.error().find("may change no cgroup") != std::string::npos ? 0 : 4);
 }
 
-TEST(CgroupPlaceDeathTest, D4_AnOrdinaryUserWithoutASubtreeIsToldSo) {
+TEST_F(CgroupPlaceDeathTest, D4_AnOrdinaryUserWithoutASubtreeIsToldSo) {
   if (::geteuid() != 0) {
     const auto found = find_cgroup_place();
     EXPECT_TRUE(found || !found.error().empty());
@@ -171,7 +178,7 @@ TEST(CgroupPlaceDeathTest, D4_AnOrdinaryUserWithoutASubtreeIsToldSo) {
   _exit(std::filesystem::exists(found->directory) ? 8 : 0);
 }
 
-TEST(CgroupPlaceDeathTest, D4_AnOrdinaryUsersOwnSubtreeServes) {
+TEST_F(CgroupPlaceDeathTest, D4_AnOrdinaryUsersOwnSubtreeServes) {
   if (::geteuid() != 0)
     return;  // Making a subtree for somebody takes root; the place test above covers a user.
   const CgroupPlace own = place();
@@ -185,7 +192,7 @@ TEST(CgroupPlaceDeathTest, D4_AnOrdinaryUsersOwnSubtreeServes) {
 // --- leaves
 // ---------------------------------------------------------------------------------------------------
 
-TEST(CgroupLeaf, TellsWhetherItIsPopulated) {
+TEST_F(CgroupLeafTest, TellsWhetherItIsPopulated) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   ASSERT_TRUE(leaf);
@@ -201,7 +208,7 @@ TEST(CgroupLeaf, TellsWhetherItIsPopulated) {
 }
 
 // S-46, S-94: one write ends every shape of tree, those whose leader has gone too.
-TEST(CgroupLeaf, S46_S94_KillEndsEveryShapeOfTree) {
+TEST_F(CgroupLeafTest, S46_S94_KillEndsEveryShapeOfTree) {
   auto pool = make_pool();
   for (const char* leader : {"leave", "stay"}) {
     auto leaf = pool->acquire();
@@ -220,7 +227,7 @@ TEST(CgroupLeaf, S46_S94_KillEndsEveryShapeOfTree) {
   }
 }
 
-TEST(CgroupLeaf, S46_KillNeedsNoDescriptor) {
+TEST_F(CgroupLeafTest, S46_KillNeedsNoDescriptor) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   ASSERT_TRUE(leaf);
@@ -242,7 +249,7 @@ TEST(CgroupLeaf, S46_KillNeedsNoDescriptor) {
 // --- the pool
 // -------------------------------------------------------------------------------------------------
 
-TEST(CgroupLeafPool, D4_CleanLeafServesAgainAndKilledOneNever) {
+TEST_F(CgroupLeafPoolTest, D4_CleanLeafServesAgainAndKilledOneNever) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   ASSERT_TRUE(leaf);
@@ -263,7 +270,7 @@ TEST(CgroupLeafPool, D4_CleanLeafServesAgainAndKilledOneNever) {
   EXPECT_FALSE(std::filesystem::exists(clean));
 }
 
-TEST(CgroupLeafPool, LeafWithAnotherCgroupInItIsNotReused) {
+TEST_F(CgroupLeafPoolTest, LeafWithAnotherCgroupInItIsNotReused) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   const std::string path = leaf->path();
@@ -276,7 +283,7 @@ TEST(CgroupLeafPool, LeafWithAnotherCgroupInItIsNotReused) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(CgroupLeafPool, TidyMakesLeavesAheadAndKeepsAFewSpare) {
+TEST_F(CgroupLeafPoolTest, TidyMakesLeavesAheadAndKeepsAFewSpare) {
   auto pool = make_pool(3);
   EXPECT_TRUE(pool->untidy());
   EXPECT_TRUE(pool->tidy());
@@ -291,7 +298,7 @@ TEST(CgroupLeafPool, TidyMakesLeavesAheadAndKeepsAFewSpare) {
   EXPECT_LT(leaves_of(*pool).size(), 30u);
 }
 
-TEST(CgroupLeafPool, DiscardedLeafIsRemovedAliveOrNot) {
+TEST_F(CgroupLeafPoolTest, DiscardedLeafIsRemovedAliveOrNot) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   const std::string path = leaf->path();
@@ -302,7 +309,7 @@ TEST(CgroupLeafPool, DiscardedLeafIsRemovedAliveOrNot) {
   EXPECT_EQ(started.process.reap().status->code, SIGKILL);
 }
 
-TEST(CgroupLeafPool, DestructorKillsAndRemovesWhatIsLeft) {
+TEST_F(CgroupLeafPoolTest, DestructorKillsAndRemovesWhatIsLeft) {
   auto pool = make_pool(2);
   const std::string path = pool->path();
   auto leaf = pool->acquire();
@@ -315,7 +322,7 @@ TEST(CgroupLeafPool, DestructorKillsAndRemovesWhatIsLeft) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(CgroupLeafPool, ForkOfTheProcessTouchesNothing) {
+TEST_F(CgroupLeafPoolTest, ForkOfTheProcessTouchesNothing) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
   const Started started = start_in(*leaf, {guest("guest_tree"), "stay"});
@@ -334,7 +341,7 @@ TEST(CgroupLeafPool, ForkOfTheProcessTouchesNothing) {
   pool->give_back(std::move(*leaf));
 }
 
-TEST(CgroupLeafPool, SurvivesTheRemovalOfItsDirectory) {
+TEST_F(CgroupLeafPoolTest, SurvivesTheRemovalOfItsDirectory) {
   auto pool = make_pool();
   ASSERT_EQ(::rmdir(pool->path().c_str()), 0);
   ::rmdir(place().directory.c_str());
@@ -345,7 +352,7 @@ TEST(CgroupLeafPool, SurvivesTheRemovalOfItsDirectory) {
   pool->give_back(std::move(*leaf));
 }
 
-TEST(CgroupLeafPool, RefusesNamesThatAreNoOneDirectory) {
+TEST_F(CgroupLeafPoolTest, RefusesNamesThatAreNoOneDirectory) {
   for (const char* name : {"", ".", "..", "a/b", "../x", ".hidden"}) {
     EXPECT_EQ(CgroupLeafPool::create(place(), name, 0).error(), error_of(EINVAL)) << name;
   }
@@ -356,7 +363,7 @@ TEST(CgroupLeafPool, RefusesNamesThatAreNoOneDirectory) {
 }
 
 // Pools of several processes come and go under one shared directory.
-TEST(CgroupLeafPool, PoolsComeAndGoBesideEachOther) {
+TEST_F(CgroupLeafPoolTest, PoolsComeAndGoBesideEachOther) {
   std::atomic<int> good = 0;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -375,7 +382,7 @@ TEST(CgroupLeafPool, PoolsComeAndGoBesideEachOther) {
   EXPECT_EQ(good, 100);
 }
 
-TEST(RemoveCgroupTree, S29_KillsAndRemovesWhatADeadProcessLeft) {
+TEST_F(RemoveCgroupTreeTest, S29_KillsAndRemovesWhatADeadProcessLeft) {
   const std::string path = place().directory + "/" + pool_name();
   ASSERT_TRUE(std::filesystem::create_directories(path + "/0/nested"));
   const Fd directory = Fd::adopt(::open((path + "/0/nested").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

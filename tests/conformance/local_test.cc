@@ -1,21 +1,14 @@
 // Every check of the conformance suite over the local provider, with both ways that trees are killed.
 #include <gtest/gtest.h>
 
-#include "caisson/providers/local.h"
 #include "tests/conformance/names.h"
 #include "tests/conformance/profile.h"
+#include "tests/support/cgroups.h"
 
 namespace caisson::test {
 namespace {
 
 namespace conformance = kit::conformance;
-
-/// Whether a way to kill trees can be had here, and if not why.
-std::string missing(kit::TreeKill way) {
-  if (way != kit::TreeKill::cgroup) return "";
-  const local::TreeKillReport report = local::probe_tree_kill();
-  return report.way == kit::TreeKill::cgroup ? "" : report.detail;
-}
 
 void expect_passes(const conformance::ConformanceProfile& profile, const std::string& check) {
   const auto results = conformance::run(profile, check);
@@ -31,8 +24,7 @@ void expect_passes(const conformance::ConformanceProfile& profile, const std::st
 class LocalConformance : public testing::TestWithParam<std::string> {};
 
 TEST_P(LocalConformance, Cgroup) {
-  const std::string obstacle = missing(kit::TreeKill::cgroup);
-  if (!obstacle.empty()) GTEST_SKIP() << "no cgroups here: " << obstacle;
+  if (writable_cgroup().empty()) GTEST_SKIP() << "no cgroup can be made here";
   expect_passes(profile_with_peer(kit::TreeKill::cgroup), GetParam());
 }
 

@@ -9,6 +9,7 @@
 #include "providers/local/root_for_test.h"
 #include "tests/crash/scene.h"
 #include "tests/support/faults.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -139,10 +140,7 @@ TEST_P(ErrorTest, S71_WhileFilesGoToAnotherMount) {
 TEST_P(ErrorTest, S29_WithinACreateThatFails) { fail_everywhere({"failed_create"}); }
 TEST_P(ErrorTest, S29_WithinARecovery) { fail_everywhere({"recovery"}); }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, ErrorTest, testing::Values(kit::TreeKill::cgroup, kit::TreeKill::shim),
-                         [](const testing::TestParamInfo<kit::TreeKill>& way) {
-                           return std::string(kit::to_string(way.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(BothWays, ErrorTest, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

@@ -11,6 +11,7 @@
 #include "providers/local/root_for_test.h"
 #include "tests/crash/scene.h"
 #include "tests/support/eventually.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -90,10 +91,7 @@ TEST_P(UnmountTest, S26_CallsFailTypedAndSessionsEnd) {
   scene.expect_recovered();
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, UnmountTest, testing::Values(kit::TreeKill::cgroup, kit::TreeKill::shim),
-                         [](const testing::TestParamInfo<kit::TreeKill>& way) {
-                           return std::string(kit::to_string(way.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(BothWays, UnmountTest, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

@@ -9,6 +9,7 @@
 
 #include "caisson/providers/local.h"
 #include "providers/local/root_for_test.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -46,10 +47,6 @@ void settle(std::future<T>& call, Outcomes& outcomes) {
 
 class LocalRaces : public testing::TestWithParam<kit::TreeKill> {
  protected:
-  void SetUp() override {
-    if (GetParam() == kit::TreeKill::cgroup && local::probe_tree_kill().way != kit::TreeKill::cgroup)
-      GTEST_SKIP() << "no cgroups here: " << local::probe_tree_kill().detail;
-  }
   TemporaryDirectory root;
 };
 
@@ -124,10 +121,7 @@ TEST_P(LocalRaces, CallsMeetTheEndsOfSessionsThatShareAWorkspace) {
   EXPECT_GT(outcomes.refused, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, LocalRaces, testing::Values(kit::TreeKill::cgroup, kit::TreeKill::shim),
-                         [](const auto& way) {
-                           return way.param == kit::TreeKill::cgroup ? "cgroup" : "shim";
-                         });
+INSTANTIATE_TEST_SUITE_P(BothWays, LocalRaces, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

@@ -10,6 +10,7 @@
 #include "caisson/contract/json.h"
 #include "tests/security/local_sandbox.h"
 #include "tests/support/guests.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -108,8 +109,7 @@ TEST_P(CanaryTest, S6FoundNowhereButInTheCommandsOwnEnvironment) {
   EXPECT_EQ(seen_.find(canary("call")), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, CanaryTest, testing::Values(kit::TreeKill::cgroup, kit::TreeKill::shim),
-                         way_name);
+INSTANTIATE_TEST_SUITE_P(BothWays, CanaryTest, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

@@ -11,6 +11,7 @@
 #include "tests/support/async.h"
 #include "tests/support/eventually.h"
 #include "tests/support/guests.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -315,8 +316,7 @@ TEST_P(HardExecTest, S52CancellationAtEverySuspension) {
   loop.run_for(5s);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, HardExecTest, testing::Values(kit::TreeKill::cgroup, kit::TreeKill::shim),
-                         way_name);
+INSTANTIATE_TEST_SUITE_P(BothWays, HardExecTest, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

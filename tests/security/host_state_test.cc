@@ -5,6 +5,7 @@
 #include "caisson/kit/host.h"
 #include "tests/support/guests.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/ways.h"
 
 namespace caisson::test {
 namespace {
@@ -13,11 +14,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-class HostStateTest : public testing::TestWithParam<const char*> {
+class HostStateTest : public testing::TestWithParam<kit::TreeKill> {
  protected:
   // Runs the host program in `state`, to its end; what it printed.
   std::string run_in(const std::string& state, std::vector<std::string> command) {
-    std::vector<std::string> argv{CAISSON_HOST_PROGRAM, state, root_.path(), GetParam()};
+    std::vector<std::string> argv{CAISSON_HOST_PROGRAM, state, root_.path(),
+                                  std::string(to_string(GetParam()))};
     argv.insert(argv.end(), command.begin(), command.end());
     Command host(argv, {"SECRET_OF_THE_HOST=1", "HOME=/root", "LANG=C"});
     os::SpawnPlan plan = host.plan();
@@ -83,10 +85,7 @@ TEST_P(HostStateTest, S44TwoThousandExecsAtOnceUnderALimitThatIsShort) {
   EXPECT_THAT(run_in("crowd_short", {}), HasSubstr("succeeded 2000"));
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, HostStateTest, testing::Values("cgroup", "shim"),
-                         [](const testing::TestParamInfo<const char*>& way) {
-                           return std::string(way.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(BothWays, HostStateTest, testing::ValuesIn(ways_here()), name_of_way);
 
 }  // namespace
 }  // namespace caisson::test

@@ -38,8 +38,4 @@ class LocalSandboxTest : public testing::TestWithParam<kit::TreeKill> {
   blocking::Session session_ = sandbox_.create_session(local_spec());
 };
 
-inline std::string way_name(const testing::TestParamInfo<kit::TreeKill>& way) {
-  return std::string(kit::to_string(way.param));
-}
-
 }  // namespace caisson::test

@@ -43,13 +43,16 @@ Awaitable<SessionPtr> cancel_comes_too_late(BenchPtr bench, SandboxSessionSpec s
   co_return session;
 }
 
-/// In place, in halves: two at once mix.
+/// In place, in halves: two at once mix. The second half waits for another put, so that they do mix.
 Awaitable<void> put_in_halves(SessionPtr session, std::string path, std::string data, FileMode) {
-  const std::size_t half = data.size() / 2;
-  co_await session->put_file(path, data.substr(0, half));
-  for (int times = 0; times < 10; ++times) co_await doze();
-  const std::string there = co_await session->get_file(path);
-  co_await session->put_file(path, there + data.substr(half));
+  const std::string half = data.substr(0, data.size() / 2);
+  co_await session->put_file(path, half);
+  std::string there = half;
+  for (int times = 0; times < 20 && there == half; ++times) {
+    co_await doze();
+    there = co_await session->get_file(path);
+  }
+  co_await session->put_file(path, there + data.substr(half.size()));
 }
 
 constexpr Fault table[] = {

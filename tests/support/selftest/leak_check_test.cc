@@ -7,10 +7,9 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
+#include "tests/support/cgroups.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::test {
@@ -93,24 +92,9 @@ TEST(LeakCheck, NamesATemporaryFile) {
 }
 
 // The first mounted cgroup hierarchy in which this process may make a cgroup.
-std::string writable_cgroup() {
-  std::ifstream file("/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream fields(line);
-    std::string skipped, point;
-    fields >> skipped >> skipped >> skipped >> skipped >> point;
-    if (line.find(" - cgroup") != std::string::npos && ::access(point.c_str(), W_OK) == 0) {
-      return point;
-    }
-  }
-  return {};
-}
-
 TEST(LeakCheck, NamesACgroup) {
   const std::string mount = writable_cgroup();
-  if (mount.empty()) {
-    GTEST_SKIP() << "no cgroup can be made here";
-  }
+  if (mount.empty()) GTEST_SKIP() << "no cgroup can be made here";
   const std::string own = mount + "/" + std::to_string(::getpid()) + "-leak-check";
   std::filesystem::create_directory(own);
   const Outcome run = run_leaky("Leaky.Cgroup", "LEAKY_CGROUP='" + own + "'");
