@@ -68,7 +68,7 @@ TEST_P(CanaryTest, S6FoundNowhereButInTheCommandsOwnEnvironment) {
     const auto result = session.exec({"sh", "-c", "echo $SPEC_SECRET $CALL_SECRET"}, call());
     EXPECT_EQ(result.out, canary("spec") + " " + canary("call") + "\n");
 
-    auto running = session.exec_start({"sh", "-c", "echo $$; exec cat"}, call());
+    auto running = session.exec_start({"sh", "-c", "echo $$; read line"}, call());
     const auto first = running.output().next();
     std::string pid = std::get<SandboxStreamChunk>(first.value()).data;
     pid.pop_back();

@@ -1,3 +1,4 @@
+// Reads the list of mounts for a cgroup v2 hierarchy that this process may change.
 #include "tests/support/cgroups.h"
 
 #include <unistd.h>
