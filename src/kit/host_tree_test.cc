@@ -138,7 +138,8 @@ TEST_P(HostTreeTest, S52_CancelledStartLeavesNothing) {
         bed_.context, start_only(bed_.box, plan),
         asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr error) { outcome = error; }));
     bed_.context.poll();
-    cancel.emit(asio::cancellation_type::terminal);
+    // On the coroutine's executor (docs/decisions/0002): elsewhere it posts what may outlive the signal.
+    asio::post(bed_.context, [&] { cancel.emit(asio::cancellation_type::terminal); });
     bed_.context.run_for(std::chrono::seconds(10));
     try {
       if (outcome) std::rethrow_exception(outcome);
@@ -211,7 +212,7 @@ TEST_P(HostTreeTest, S46_CancelEndsAStartThatIsHeld) {
   bed_.context.restart();
   bed_.context.poll();
   EXPECT_FALSE(done);
-  cancel.emit(asio::cancellation_type::terminal);
+  asio::post(bed_.context, [&] { cancel.emit(asio::cancellation_type::terminal); });
   bed_.context.run_for(std::chrono::seconds(10));
   EXPECT_TRUE(done);
   EXPECT_TRUE(child.ended(std::chrono::seconds(10)));

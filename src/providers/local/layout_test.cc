@@ -161,6 +161,20 @@ TEST_F(LayoutTest, S92_AnIncompleteSidecarIsCompletedAndKeepsWhatItHas) {
   EXPECT_EQ(sidecar.size(), 6U);
 }
 
+// Numbers that no double holds are written back as they stood.
+TEST_F(LayoutTest, S92_WhatASidecarHoldsStaysAsItWasWritten) {
+  const Layout layout = Layout::open(root_);
+  const std::string held = R"({"huge": 123e456789, "fraction": 0.1234567890123456789)";
+  put(root_ + "/.tai-sandbox/key.json", held + "}");
+  ensure_sidecar(layout, an_id, spec_of("key"), UtcTime());
+  EXPECT_TRUE(text_of(root_ + "/.tai-sandbox/key.json").starts_with(held + ",\"workspace_key\":\"key\","));
+  ensure_sidecar(layout, an_id, spec_of("key"), UtcTime());
+  EXPECT_EQ(json_of(root_ + "/.tai-sandbox/key.json").size(), 7U);
+  put(root_ + "/.tai-sandbox/key.json", "{ }");
+  ensure_sidecar(layout, an_id, spec_of("key"), UtcTime());
+  EXPECT_EQ(json_of(root_ + "/.tai-sandbox/key.json").size(), 5U);
+}
+
 TEST_F(LayoutTest, S92_ASidecarThatCannotBeReadIsTypedAndLeftAsItIs) {
   const Layout layout = Layout::open(root_);
   const std::string cut_short = R"({"created_at": "th)";

@@ -18,14 +18,19 @@ namespace json = boost::json;
 // A record is a few hundred bytes; labels may make it more.
 constexpr std::size_t largest_record = 16 << 20;
 
+struct Record {
+  std::string text;
+  json::object object;
+};
+
 // EBADMSG for what is no JSON object.
-os::Result<json::object> read_object(os::FdRef directory, const std::string& name) {
-  const auto text = os::read_file_at(directory, name, largest_record);
+os::Result<Record> read_record(os::FdRef directory, const std::string& name) {
+  auto text = os::read_file_at(directory, name, largest_record);
   if (!text) return text.error();
   boost::system::error_code error;
   json::value value = json::parse(*text, error);
   if (error || !value.is_object()) return os::error_of(EBADMSG);
-  return std::move(value.get_object());
+  return Record{std::move(*text), std::move(value.get_object())};
 }
 
 // Whether an error says nothing of the file.
@@ -81,8 +86,9 @@ void write_marker(const Layout& layout, const Marker& marker) {
 }
 
 os::Result<Marker> read_marker(const Layout& layout, const std::string& id) {
-  const auto object = read_object(layout.records, record_name(id));
-  if (!object) return object.error();
+  const auto record = read_record(layout.records, record_name(id));
+  if (!record) return record.error();
+  const json::object* const object = &record->object;
   const auto durability = parse_durability(string_of(*object, "durability"));
   if (!durability) return os::error_of(EBADMSG);
   Marker marker;
@@ -117,7 +123,7 @@ void ensure_sidecar(const Layout& layout, const std::string& id, const SandboxSe
                     UtcTime created_at) {
   const std::string name = record_name(spec.workspace_key);
   const auto fault = os::fault_point("create.sidecar");
-  auto read = fault ? read_object(layout.sidecars, name) : os::Result<json::object>(fault.error());
+  auto read = fault ? read_record(layout.sidecars, name) : os::Result<Record>(fault.error());
   if (!read && is_of_the_machine(read.error())) fail_root(layout.root, "reading a sidecar", read.error());
   if (!read && read.error() != os::error_of(ENOENT)) {
     throw SandboxError(ErrorCode::workspace_conflict,
@@ -126,16 +132,24 @@ void ensure_sidecar(const Layout& layout, const std::string& id, const SandboxSe
                            "; repair it or move it away, or use another key",
                        "workspace_key");
   }
-  json::object object = read ? std::move(*read) : json::object();
-  const std::size_t before = object.size();
-  // emplace leaves what is there.
-  object.emplace("workspace_key", spec.workspace_key);
-  object.emplace("durability", to_string(spec.durability));
-  object.emplace("created_at", format_time(created_at));
-  object.emplace("image", spec.image);
-  object.emplace("labels", json_of(spec.labels));
-  if (object.size() != before)
-    replace_record(layout, id, layout.sidecars, name, json::serialize(object) + "\n");
+  // What is there stays as it was written: a number need not be one that can be read and written back.
+  std::string text = read ? std::move(read->text) : "{}";
+  json::object object = read ? std::move(read->object) : json::object();
+  std::string added;
+  const auto add = [&](std::string_view key, const json::value& value) {
+    if (!object.emplace(key, value).second) return;
+    if (object.size() > 1) added += ',';
+    added += json::serialize(json::value(key)) + ":" + json::serialize(value);
+  };
+  add("workspace_key", json::string(spec.workspace_key));
+  add("durability", json::string(to_string(spec.durability)));
+  add("created_at", json::string(format_time(created_at)));
+  add("image", json::string(spec.image));
+  add("labels", json_of(spec.labels));
+  if (added.empty()) return;
+  text.insert(text.rfind('}'), added);
+  if (!text.ends_with('\n')) text += '\n';
+  replace_record(layout, id, layout.sidecars, name, text);
 }
 
 }  // namespace caisson::local
