@@ -9,9 +9,9 @@
 
 namespace caisson::bench {
 
-/// Runs them all; about a minute. `peer_python`: an interpreter that can import tai42_sandbox_local, or
-/// empty.
-std::vector<Row> local_rows(const std::string& peer_python);
+/// Runs them all, about a minute, or one group (exec, streams, files, sessions); throws std::invalid_argument
+/// for another name. `peer_python`: an interpreter that can import tai42_sandbox_local, or empty.
+std::vector<Row> local_rows(const std::string& peer_python, const std::string& only);
 
 /// What local_rows is made of.
 std::vector<Row> exec_rows(Bed& bed);

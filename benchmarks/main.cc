@@ -10,7 +10,7 @@ namespace {
 
 int usage() {
   std::fputs(
-      "usage: caisson-bench local [--json FILE] [--tai42 PYTHON]\n"
+      "usage: caisson-bench local [--json FILE] [--tai42 PYTHON] [--only exec|streams|files|sessions]\n"
       "PYTHON is an interpreter that can import tai42_sandbox_local; without it that peer is shown as "
       "absent.\n",
       stderr);
@@ -23,17 +23,20 @@ int main(int argc, char** argv) {
   if (argc % 2 != 0 || std::string_view(argv[1]) != "local") return usage();
   std::string json;
   std::string tai42;
+  std::string only;
   for (int i = 2; i < argc; i += 2) {
     if (std::string_view(argv[i]) == "--json") {
       json = argv[i + 1];
     } else if (std::string_view(argv[i]) == "--tai42") {
       tai42 = argv[i + 1];
+    } else if (std::string_view(argv[i]) == "--only") {
+      only = argv[i + 1];
     } else {
       return usage();
     }
   }
   try {
-    const auto rows = caisson::bench::local_rows(tai42);
+    const auto rows = caisson::bench::local_rows(tai42, only);
     caisson::bench::print_table(rows);
     if (!json.empty()) caisson::bench::write_json(rows, json);
   } catch (const std::exception& error) {

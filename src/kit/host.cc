@@ -143,7 +143,6 @@ os::Fd usable_directory(const std::string& path) {
 
 std::shared_ptr<SessionBox> RealHost::make_box(HostBoxOptions options) {
   auto directory = usable_directory(options.workspace_path);
-  static_cast<void>(usable_directory(options.temporary_directory));
   auto state = std::make_shared<HostBoxState>();
   state->workspace = std::make_shared<os::Beneath>(std::move(directory), std::move(options.workspace_path));
   state->base_path = std::move(options.base_path);

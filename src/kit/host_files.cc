@@ -138,7 +138,8 @@ class WriteState {
     place_ = checked(Doing::write, path_, workspace_->place_for(path_));
     // For the early error; the mode is looked at again when it counts.
     static_cast<void>(mode_at_target());
-    temporaries_ = checked(Doing::write, path_, os::open_directory(temporary_directory));
+    temporaries_ =
+        checked(Doing::write, path_, os::ensure_directory_at({AT_FDCWD}, temporary_directory, 0700));
     name_ = os::random_hex_id();
     checked(Doing::write, path_, os::fault_point("put.temporary"));
     file_ = checked(Doing::write, path_, os::open_at(temporaries_, name_, O_RDWR | O_CREAT | O_EXCL, 0600));
@@ -362,15 +363,9 @@ Awaitable<std::string> HostFiles::get_whole(std::shared_ptr<Shared> shared, std:
     ReadState state(*shared->workspace, path);
     std::string data;
     for (;;) {
-      // One byte more than may be tells whether there is more.
       std::string piece = state.read(static_cast<std::size_t>(cap - data.size() + 1));
       if (piece.empty()) return data;
-      if (data.empty()) {
-        data = std::move(piece);
-      } else {
-        data += piece;
-      }
-      if (data.size() > cap) fail_too_large(cap);
+      gather(data, std::move(piece), cap);
     }
   };
   const auto workers = shared->workers();

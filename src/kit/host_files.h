@@ -21,7 +21,7 @@ namespace caisson::kit {
 /// what to do.
 class HostFiles {
  public:
-  /// `temporary_directory`: absolute path of an existing directory outside the workspace. A target on another
+  /// `temporary_directory`: absolute path outside the workspace, made when it is needed. A target on another
   /// mount than that (a mount beneath the workspace) is written by way of a file without a name in the
   /// target's own directory; replacing an existing one there shows a hidden name for the instant between two
   /// system calls.

@@ -88,17 +88,19 @@ void CgroupTree::reap_locked() {
   const auto reaped = process_.try_reap();
   if (!reaped) return;
   ended_ = ended_of(*reaped);
-  const auto populated = leaf_ ? leaf_->populated() : os::Result<bool>(false);
-  outlived_ = !populated || *populated;
+  outlived_ = leaf_ && !empty_locked();
 }
 
 bool CgroupTree::empty_locked() noexcept {
   reap_locked();
   // A leader that left its cgroup on purpose is of the tree all the same.
   if (!ended_) return false;
-  const auto populated = leaf_->populated();
-  // ENODEV: somebody removed the cgroup, which takes an empty one.
-  return populated ? !*populated : populated.error() == os::error_of(ENODEV);
+  if (!empty_) {
+    const auto populated = leaf_->populated();
+    // ENODEV: somebody removed the cgroup, which takes an empty one.
+    empty_ = populated ? !*populated : populated.error() == os::error_of(ENODEV);
+  }
+  return empty_;
 }
 
 void CgroupTree::kill_locked() noexcept {

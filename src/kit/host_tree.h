@@ -46,6 +46,7 @@ class CgroupTree final : public HostTree {
   os::Process process_;
   std::optional<os::CgroupLeaf> leaf_;
   std::optional<ExecEnded> ended_;
+  bool empty_ = false;                            // for good: nobody is left to start another
   bool outlived_ = false;                         // something was in the leaf when the leader had ended
   boost::asio::posix::stream_descriptor leader_;  // of process_'s descriptor, which stays process_'s
 };

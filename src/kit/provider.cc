@@ -24,17 +24,18 @@ Awaitable<std::string> SessionBox::get_file(std::string path, std::uint64_t cap)
     std::string piece =
         co_await reader->read(static_cast<std::size_t>(std::min(expected, cap - data.size() + 1)));
     if (piece.empty()) break;
-    if (data.empty()) {
-      data = std::move(piece);
-    } else {
-      data += piece;
-    }
-    if (data.size() > cap) fail_too_large(cap);
+    gather(data, std::move(piece), cap);
   }
   co_return data;
 }
 
-void fail_too_large(std::uint64_t cap) {
+void gather(std::string& data, std::string piece, std::uint64_t cap) {
+  if (data.empty()) {
+    data = std::move(piece);
+  } else {
+    data += piece;
+  }
+  if (data.size() <= cap) return;
   throw SandboxError(ErrorCode::too_large,
                      "the file is larger than an in-memory transfer takes, " + std::to_string(cap) +
                          " bytes; stream it with open_reader",

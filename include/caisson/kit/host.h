@@ -27,8 +27,9 @@ struct HostOptions {
 
 struct HostBoxOptions {
   std::string workspace_path;       ///< Absolute path of an existing directory.
-  std::string temporary_directory;  ///< Absolute path of an existing directory on the same file system and
-                                    ///< outside the workspace, for files that put_file has not committed.
+  std::string temporary_directory;  ///< Absolute path on the same file system and outside the workspace, for
+                                    ///< files that put_file has not committed. Its parent exists; the first
+                                    ///< file makes it (0700), and its owner removes it.
   std::string base_path;            ///< The PATH of an exec that sets none (S-41).
 };
 

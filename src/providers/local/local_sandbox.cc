@@ -4,6 +4,7 @@
 
 #include "caisson/providers/local.h"
 #include "os/cgroup.h"
+#include "os/identity.h"
 #include "os/shim.h"
 #include "providers/local/layout.h"
 #include "providers/local/marker.h"
@@ -19,6 +20,7 @@ struct State {
   std::shared_ptr<const Layout> layout;
   std::shared_ptr<kit::Host> host;
   std::string base_path;
+  os::ProcessIdentity owner;
   kit::Log log;
 
   std::mutex mutex;
@@ -41,8 +43,18 @@ struct State {
 
 // Blocking calls as a worker takes them.
 struct MakeJob {
-  std::shared_ptr<SessionOnDisk> operator()() const {
-    return std::make_shared<SessionOnDisk>(state->layout, *record, state->host->cgroup_path());
+  std::shared_ptr<kit::SessionBox> operator()() const {
+    auto on_disk =
+        std::make_shared<SessionOnDisk>(state->layout, *record, state->owner, state->host->cgroup_path());
+    try {
+      auto box =
+          state->host->make_box({on_disk->workspace_path(), on_disk->temporary_path(), state->base_path});
+      state->remember(record->id, on_disk);
+      return box;
+    } catch (...) {
+      on_disk->abandon();
+      throw;
+    }
   }
   std::shared_ptr<State> state;
   const kit::SessionRecord* record;
@@ -69,22 +81,7 @@ Awaitable<std::vector<std::string>> recover_root(std::shared_ptr<State> state) {
 Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> state,
                                                          kit::SessionRecord record) {
   MakeJob make{state, &record};
-  auto on_disk = co_await state->host->workers().run(std::move(make));
-  std::exception_ptr failure;
-  std::shared_ptr<kit::SessionBox> box;
-  try {
-    kit::HostBoxOptions options{on_disk->workspace_path(), on_disk->temporary_path(), state->base_path};
-    box = state->host->make_box(std::move(options));
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (failure) {
-    AbandonJob abandon{on_disk};
-    co_await state->host->workers().run(std::move(abandon));
-    std::rethrow_exception(failure);
-  }
-  state->remember(record.id, std::move(on_disk));
-  co_return box;
+  co_return co_await state->host->workers().run(std::move(make));
 }
 
 Awaitable<void> end_session(std::shared_ptr<State> state, std::string id, kit::Disposal disposal) {
@@ -148,6 +145,7 @@ std::shared_ptr<kit::ManagedSandbox> open(LocalOptions options) {
   state->host = kit::Host::open(std::move(host_options));
   state->layout = std::make_shared<const Layout>(Layout::open(options.settings.root));
   state->base_path = options.settings.base_path;
+  state->owner = os::own_identity();
   state->log = options.log;
   recover(*state->layout, state->log);
   kit::ManagedOptions managed;

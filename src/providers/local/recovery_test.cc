@@ -46,8 +46,10 @@ class RecoveryTest : public testing::Test {
  protected:
   std::unique_ptr<SessionOnDisk> make(const std::string& id, Durability durability,
                                       const std::string& cgroup = "") {
-    auto session = std::make_unique<SessionOnDisk>(layout_, record_of(id, durability), cgroup);
+    auto session =
+        std::make_unique<SessionOnDisk>(layout_, record_of(id, durability), os::own_identity(), cgroup);
     put(session->workspace_path() + "/file", "work");
+    fs::create_directory(session->temporary_path());
     put(session->temporary_path() + "/partial", "half of a file");
     return session;
   }

@@ -32,12 +32,6 @@ os::Fd take_ownership(const Layout& layout, const std::string& id) {
   fail_root(layout.root, "taking a session's lock", os::error_of(EWOULDBLOCK));
 }
 
-void make_directory(const Layout& layout, os::FdRef parent, const std::string& name) {
-  os::Result<void> made = os::fault_point("create.directory");
-  if (made) made = os::make_directory_at(parent, name, 0700);
-  if (!made) fail_root(layout.root, "making a session's directory", made.error());
-}
-
 void require_gone(const os::Result<void>& removed, const std::string& path) {
   if (removed) return;
   throw SandboxError(ErrorCode::removal_failed, quote(path, 300) +
@@ -48,31 +42,33 @@ void require_gone(const os::Result<void>& removed, const std::string& path) {
 }  // namespace
 
 SessionOnDisk::SessionOnDisk(std::shared_ptr<const Layout> layout, const kit::SessionRecord& record,
-                             const std::string& cgroup)
+                             const os::ProcessIdentity& owner, const std::string& cgroup)
     : layout_(std::move(layout)),
       id_(record.id),
       key_(record.spec.workspace_key),
       durability_(record.spec.durability),
       workspace_path_(durability_ == SandboxDurability::persistent ? layout_->workspace_path(key_)
                                                                    : layout_->ephemeral_path(id_)) {
-  owner_ = take_ownership(*layout_, id_);
+  lock_ = take_ownership(*layout_, id_);
   try {
-    make(record, cgroup);
+    make(record, owner, cgroup);
   } catch (...) {
     abandon();
     throw;
   }
 }
 
-void SessionOnDisk::make(const kit::SessionRecord& record, const std::string& cgroup) {
-  write_marker(*layout_, {id_, key_, durability_, workspace_path_, format_time(record.created_at), cgroup,
-                          os::own_identity()});
-  make_directory(*layout_, layout_->records, temporary_name(id_));
+void SessionOnDisk::make(const kit::SessionRecord& record, const os::ProcessIdentity& owner,
+                         const std::string& cgroup) {
+  write_marker(*layout_,
+               {id_, key_, durability_, workspace_path_, format_time(record.created_at), cgroup, owner});
   if (durability_ == SandboxDurability::persistent) {
     share_ = WorkspaceLock::take(*layout_, key_);
     adopt_workspace(record);
   } else {
-    make_directory(*layout_, layout_->ephemeral, id_);
+    os::Result<void> made = os::fault_point("create.directory");
+    if (made) made = os::make_directory_at(layout_->ephemeral, id_, 0700);
+    if (!made) fail_root(layout_->root, "making a session's directory", made.error());
   }
 }
 
@@ -119,7 +115,7 @@ void SessionOnDisk::remove_locked(bool remove_workspace) {
   require_gone(os::unlink_at(layout_->records, record_name(id_)), marker);
   os::kill_point("remove.lock");
   static_cast<void>(os::unlink_at(layout_->records, lock_name(id_)));
-  owner_.reset();
+  lock_.reset();
   os::kill_point("remove.end");
 }
 
@@ -133,7 +129,7 @@ void SessionOnDisk::abandon() noexcept {
   try {
     remove_locked(false);
   } catch (const std::exception&) {
-    owner_.reset();
+    lock_.reset();
   }
 }
 

@@ -7,20 +7,21 @@
 #include <string>
 
 #include "caisson/kit/managed_sandbox.h"
+#include "os/identity.h"
 #include "providers/local/layout.h"
 #include "providers/local/workspace_lock.h"
 
 namespace caisson::local {
 
-/// A session's lock, marker, temporary directory and workspace. Every call blocks; those that meet wait for
-/// each other. Dropping it removes nothing and lets go of its locks, as the death of the process does: the
-/// next recovery removes the rest.
+/// A session's lock, marker and workspace, and the directory that its files on their way make. Every call
+/// blocks; those that meet wait for each other. Dropping it removes nothing and lets go of its locks, as the
+/// death of the process does: the next recovery removes the rest.
 class SessionOnDisk {
  public:
-  /// Makes it; `cgroup` holds the session's processes. Throws root_unusable or workspace_conflict, leaving
-  /// nothing.
+  /// Makes it for `owner`, this process, whose `cgroup` holds the session's processes. Throws root_unusable
+  /// or workspace_conflict, leaving nothing.
   SessionOnDisk(std::shared_ptr<const Layout> layout, const kit::SessionRecord& record,
-                const std::string& cgroup);
+                const os::ProcessIdentity& owner, const std::string& cgroup);
 
   const std::string& workspace_path() const noexcept { return workspace_path_; }
   std::string temporary_path() const { return layout_->temporary_path(id_); }
@@ -34,7 +35,7 @@ class SessionOnDisk {
 
  private:
   void remove_locked(bool remove_workspace);
-  void make(const kit::SessionRecord& record, const std::string& cgroup);
+  void make(const kit::SessionRecord& record, const os::ProcessIdentity& owner, const std::string& cgroup);
   void adopt_workspace(const kit::SessionRecord& record);
 
   std::shared_ptr<const Layout> layout_;
@@ -43,7 +44,7 @@ class SessionOnDisk {
   SandboxDurability durability_;
   std::string workspace_path_;
   std::mutex mutex_;  // a sandbox that closes removes what a stuck removal may still be at
-  os::Fd owner_;
+  os::Fd lock_;
   std::optional<WorkspaceLock> share_;
   bool made_directory_ = false;
   bool made_sidecar_ = false;
