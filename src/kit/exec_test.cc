@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kit/output_queue.h"
 #include "kit/scripted_sandbox_fixture_test.h"
 
 namespace caisson::kit {
@@ -95,6 +96,30 @@ TEST_F(ExecTest, S45WhatIsInThePipesIsDeliveredEvenWhenADescendantKeepsThem) {
   EXPECT_EQ(got.out, "out");
   EXPECT_EQ(got.err, "err");
   EXPECT_EQ(script->command().kills, 0);
+}
+
+TEST_F(ExecTest, S45WhatASlowReaderHeldUpInThePipesIsDelivered) {
+  auto handle = start();
+  const std::string piece(64 * 1024, 'x');
+  std::size_t written = 0;
+  for (; written < OutputQueue::limit; written += piece.size()) {
+    script->command().write(piece);
+    settle();
+  }
+  script->command().write("the rest");
+  settle();
+  script->command().exit(0, /*descendants=*/true);
+  settle();
+  std::string got;
+  for (auto item = next(*handle); item && std::holds_alternative<SandboxStreamChunk>(*item);
+       item = next(*handle)) {
+    got += std::get<SandboxStreamChunk>(*item).data;
+  }
+  EXPECT_EQ(got.size(), written + 8);
+  EXPECT_TRUE(got.ends_with("xthe rest"));
+  script->command().close_streams();
+  script->command().empty = true;
+  settle();
 }
 
 TEST_F(ExecTest, S45LeftoverOutputIsDrainedAndDropped) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -214,6 +215,21 @@ TEST_F(HostFilesTest, S72_OnlyRegularFiles) {
   }
   EXPECT_TRUE(fs::is_fifo(work_ + "/fifo")) << "and it is not replaced";
   expect_nothing_temporary();
+}
+
+TEST_F(HostFilesTest, S72_AFifoIsNotEvenOpened) {
+  ASSERT_EQ(::mkfifo((work_ + "/fifo").c_str(), 0666), 0);
+  host_put(work_ + "/file", "text");
+  // Whoever waits for a reader of the FIFO, in open(2), would go on.
+  const os::Fd opened = os::Fd::adopt(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  for (const char* name : {"/fifo", "/file"}) {
+    ASSERT_GE(::inotify_add_watch(opened.number(), (work_ + name).c_str(), IN_OPEN), 0);
+  }
+  char events[4096];
+  EXPECT_EQ(failure_of([&] { get("fifo"); }).code, ErrorCode::not_a_regular_file);
+  EXPECT_FALSE(os::read_some(opened, events, sizeof events));
+  EXPECT_EQ(get("file"), "text") << "the control";
+  EXPECT_TRUE(os::read_some(opened, events, sizeof events));
 }
 
 TEST_F(HostFilesTest, ArgumentsThatMakeNoSenseAreTyped) {

@@ -124,6 +124,18 @@ TEST_F(ManagedSandboxTest, S21ReapTakesWhatIsDueInOrderAndGoesOnPastAFailure) {
   for (const auto& [id, disposal] : script->destroyed) EXPECT_EQ(disposal, Disposal::keep_persistent);
 }
 
+TEST_F(ManagedSandboxTest, S23ATouchDoesNotKeepASessionWhoseEndHasBegun) {
+  auto sandbox = open();
+  auto session = create(*sandbox);
+  test::run(loop, session->touch());
+  script->destroy_fails = {session->id()};
+  EXPECT_THROW(test::run(loop, session->destroy()), SandboxError);
+  ASSERT_EQ(test::run(loop, sandbox->list_sessions()).size(), 1U) << "it is still there";
+  EXPECT_THROW(test::run(loop, session->touch()), SandboxSessionNotFoundError);
+  script->destroy_fails.clear();
+  EXPECT_THAT(test::run(loop, sandbox->reap()), ElementsAre(session->id()));
+}
+
 struct SlowTeardowns {
   Awaitable<void> operator()(ScriptedCall call) const {
     if (call.what != "destroy") co_return;
