@@ -362,6 +362,21 @@ TEST_F(CgroupLeafPoolTest, RefusesNamesThatAreNoOneDirectory) {
   EXPECT_EQ(CgroupLeafPool::create(place(), name, 0).error(), error_of(EEXIST));
 }
 
+// A process of another PID namespace has no directory in our /proc: its lock alone says that it lives.
+TEST_F(CgroupLeafPoolTest, S29_OneThatIsLockedIsNotTakenForADeadProcesss) {
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(dead, nullptr, 0), dead);
+  const auto name = [dead] { return std::to_string(dead) + "-" + random_hex_id(); };
+  const std::string abandoned = place().directory + "/" + name();
+  auto locked = CgroupLeafPool::create(place(), name(), 0).value();
+  ASSERT_TRUE(std::filesystem::create_directory(abandoned));
+  const auto other = CgroupLeafPool::create(place(), pool_name(), 0);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(std::filesystem::exists(locked->path()));
+  EXPECT_FALSE(std::filesystem::exists(abandoned)) << "the control";
+}
+
 // Pools of several processes come and go under one shared directory.
 TEST_F(CgroupLeafPoolTest, PoolsComeAndGoBesideEachOther) {
   std::atomic<int> good = 0;
