@@ -33,13 +33,16 @@ struct OpenOptions {
 };
 
 /// Opens the provider called `name` ("local"), its policy bound. Unknown names throw SandboxUnavailableError
-/// listing the known ones; bad settings throw bad_setting.
+/// listing the known ones; bad settings throw bad_setting, a root that cannot be used root_unusable, and what
+/// this machine lacks unavailable.
 ///
 /// All coroutines of the sandbox run on `executor`, whose context must outlive it and whatever came from it.
-/// Blocking calls (spawns, files) run on threads it starts: one for each core and at least two, and two for
-/// files. Nobody reaps unless `kit::run_reaper` runs. Process-wide it touches the soft descriptor limit,
-/// raised to the hard one, and nothing else. Not to be used across a fork: in the child every call throws
-/// SandboxError (unavailable).
+/// Blocking calls run on threads it starts: for spawns one for each core and at least two, for files two, for
+/// making and removing sessions two, and one that clears up. This call itself blocks: it makes what is
+/// missing of the root and recovers what dead owners left, waiting at most two seconds for the processes of
+/// each; call it before the loop runs, or on a thread of its own. Nobody reaps unless `kit::run_reaper` runs.
+/// Process-wide it touches the soft descriptor limit, raised to the hard one, and nothing else. Not to be
+/// used across a fork: in the child every call throws SandboxError (unavailable).
 std::shared_ptr<Sandbox> open(boost::asio::any_io_executor executor, std::string_view name,
                               OpenOptions options = {});
 

@@ -99,7 +99,7 @@ bool Exec::given_up() const noexcept { return timed_out_ || killed_ || session_e
 // Nothing when the exec was given up before the command could be started.
 Awaitable<std::optional<StartedExec>> Exec::start_when_possible(std::shared_ptr<Exec> self) {
   DescriptorGate::Ticket ticket;
-  if (self->context_.gate->contended()) {
+  if (!self->given_up() && self->context_.gate->contended()) {
     ticket = co_await DescriptorGate::enter(self->context_.gate, self->context_.strand);
   }
   while (!self->given_up()) {
@@ -191,6 +191,10 @@ void Exec::on_deadline() {
   timed_out_ = true;
   if (tree_) tree_->kill();
   stop_starting();
+  give_up_in_time();
+}
+
+void Exec::give_up_in_time() {
   if (over_) return;
   spawn_task(context_.strand, give_up_later(shared_from_this()), context_.log,
              "waiting for a killed command");
@@ -254,10 +258,7 @@ bool Exec::settled() {
 void Exec::end_with_session() {
   session_ended_ = true;
   stop_starting();
-  if (!over_) {
-    spawn_task(context_.strand, give_up_later(shared_from_this()), context_.log,
-               "waiting for a killed command");
-  }
+  give_up_in_time();
   kill_now();
 }
 
@@ -309,6 +310,7 @@ Awaitable<void> Exec::kill(std::shared_ptr<Exec> self) {
   self->close_stdin_now();
   self->kill_now();
   self->stop_starting();
+  self->give_up_in_time();
   const bool gone = co_await wait_gone(self, kill_patience);
   if (!gone) std::rethrow_exception(self->end_error(false));
   self->settled();

@@ -41,13 +41,12 @@ struct ExecRequest {
   bool allow_truncation = false;
 };
 
-/// One exec, from the call to the end of its last process. Lives on its session's strand; only abandon(),
-/// end_with_sandbox() and settle_blocking() may be called from elsewhere. It keeps itself alive while any of
-/// its tasks run.
+/// One exec, from the call to the end of its last process. Lives on its session's strand; what may be called
+/// from elsewhere says so. It keeps itself alive while any of its tasks run.
 ///
 /// Phases: starting, running, and over: the leader has ended and its output is in, or it was given up. Over
 /// is when the caller gets its answer. Descendants may then go on; what they write is drained and dropped,
-/// until end_leftovers().
+/// until the session ends or the exec is killed.
 class Exec : public std::enable_shared_from_this<Exec> {
  public:
   Exec(ExecContext context, ExecRequest request);
@@ -65,7 +64,7 @@ class Exec : public std::enable_shared_from_this<Exec> {
   /// Throws the error that the exec ended with, if it did.
   void throw_error() const;
 
-  // What a handle can do without entering the strand, from any thread.
+  // What a handle can do without entering the strand. Any thread.
   /// A chunk that is there already, if nobody else reads.
   std::optional<SandboxStreamItem> take_ready();
   /// Writes `data` at once, the whole of it or nothing; false when it must be written by write_stdin().
@@ -85,6 +84,8 @@ class Exec : public std::enable_shared_from_this<Exec> {
 
   /// The session ends: kills everything, and what waits ends with session_destroyed.
   void end_with_session();
+  /// Whoever waits for what was killed gets an answer, within two seconds.
+  void give_up_in_time();
   /// Whether processes or open pipes are left; retires what is not needed any more.
   bool settled();
   /// Until no process of the tree is left, at most `patience`; whether that was seen.

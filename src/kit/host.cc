@@ -123,7 +123,7 @@ class RealHost final : public Host {
   std::string cgroup_path() const override {
     return core_->pool() != nullptr ? core_->pool()->path() : std::string();
   }
-  Workers& workers() noexcept override { return core_->files(); }
+  Workers& workers() noexcept override { return core_->sessions(); }
   std::shared_ptr<SessionBox> make_box(HostBoxOptions options) override;
 
  private:

@@ -16,6 +16,7 @@ constexpr milliseconds shortest_pause{1};
 constexpr milliseconds longest_pause{100};
 constexpr std::chrono::seconds end_patience{2};
 constexpr std::size_t file_threads = 2;
+constexpr std::size_t session_threads = 2;
 
 }  // namespace
 
@@ -93,6 +94,7 @@ HostCore::HostCore(std::unique_ptr<os::CgroupLeafPool> pool) : owner_(os::own_pi
   const os::SignalsBlockedForNewThreads blocked;
   cleaner_ = std::make_unique<HostCleaner>(pool_.get());
   files_ = std::make_unique<Workers>(file_threads);
+  sessions_ = std::make_unique<Workers>(session_threads);
   spawners_ = std::make_unique<Workers>(std::max<std::size_t>(2, std::thread::hardware_concurrency()));
 }
 
@@ -101,6 +103,7 @@ HostCore::~HostCore() {
   // The threads to join do not exist here.
   [[maybe_unused]] const auto* const cleaner = cleaner_.release();
   [[maybe_unused]] const auto* const files = files_.release();
+  [[maybe_unused]] const auto* const sessions = sessions_.release();
   [[maybe_unused]] const auto* const spawners = spawners_.release();
 }
 

@@ -60,6 +60,8 @@ class HostCore {
   os::CgroupLeafPool* pool() const noexcept { return pool_.get(); }
   Workers& spawners() noexcept { return *spawners_; }
   Workers& files() noexcept { return *files_; }
+  /// For making and removing sessions: a large removal, or a file system that hangs, holds up no transfer.
+  Workers& sessions() noexcept { return *sessions_; }
   HostCleaner& cleaner() noexcept { return *cleaner_; }
   /// Whether this is a fork of the process that opened the Host: it has none of the threads, and the
   /// processes and cgroups are not its own to end.
@@ -70,6 +72,7 @@ class HostCore {
   std::unique_ptr<os::CgroupLeafPool> pool_;
   std::unique_ptr<HostCleaner> cleaner_;
   std::unique_ptr<Workers> files_;
+  std::unique_ptr<Workers> sessions_;
   std::unique_ptr<Workers> spawners_;
 };
 

@@ -255,6 +255,11 @@ class HostFiles::Reader final : public SandboxFileReader {
  public:
   Reader(std::shared_ptr<Shared> shared, std::shared_ptr<ReadState> state)
       : shared_(std::move(shared)), state_(std::move(state)) {}
+  ~Reader() override {
+    // It may be the last that holds a large file, which the file system takes a while to free.
+    auto drop = [state = std::move(state_)]() mutable { state.reset(); };
+    shared_->drop(std::move(drop));
+  }
 
   Awaitable<std::string> read(std::size_t max_bytes) override {
     return read_some(shared_, state_, max_bytes);

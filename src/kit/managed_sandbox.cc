@@ -162,7 +162,10 @@ const Log& ManagedSandbox::log() const noexcept { return table_->options().log; 
 boost::asio::any_io_executor ManagedSandbox::executor() const { return table_->options().executor; }
 
 void ManagedSandbox::close() noexcept {
-  for (const auto& session : table_->close()) session->end_blocking();
+  const auto left = table_->close();
+  // All are told before the first is waited for.
+  for (const auto& session : left) session->kill_execs();
+  for (const auto& session : left) session->end_blocking();
 }
 
 void ManagedSandbox::reject(const std::string& facet) {

@@ -50,6 +50,7 @@ Awaitable<void> wait_or_kill(std::shared_ptr<Exec> exec, Awaitable<void> wait) {
   if (failure) {
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     exec->abandon();
+    exec->give_up_in_time();
     co_await Exec::wait_over(exec);
     co_await Exec::wait_gone(exec, std::chrono::seconds(2));
     exec->settled();
@@ -334,7 +335,11 @@ Awaitable<bool> ManagedSession::tear_down(std::shared_ptr<ManagedSession> self) 
   if (!box) co_return false;
   os::kill_point("end.files");
   const SessionTable::ProviderCall call(self->table_);
-  co_await self->table_->hooks().destroy_resources(self->record_, std::move(box), self->disposal());
+  // A destroy may come while a release is at it.
+  for (std::optional<Disposal> done; done != self->disposal();) {
+    done = self->disposal();
+    co_await self->table_->hooks().destroy_resources(self->record_, box, *done);
+  }
   // Before the call is over: a sandbox that closes and waits for it must find nothing left to tear down.
   const std::lock_guard lock(self->mutex_);
   self->box_.reset();
@@ -343,6 +348,10 @@ Awaitable<bool> ManagedSession::tear_down(std::shared_ptr<ManagedSession> self) 
 
 Disposal ManagedSession::disposal() const noexcept {
   return remove_wished_ ? Disposal::remove_workspace : Disposal::keep_persistent;
+}
+
+void ManagedSession::kill_execs() noexcept {
+  for (const auto& exec : execs()) exec->end_with_sandbox();
 }
 
 void ManagedSession::end_blocking() noexcept {

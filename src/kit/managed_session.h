@@ -40,6 +40,8 @@ class ManagedSession final : public SandboxSession, public std::enable_shared_fr
   /// it down.
   static Awaitable<bool> end(std::shared_ptr<ManagedSession> self, Disposal disposal);
   const Strand& strand() const noexcept { return strand_; }
+  /// For a sandbox that closes: begins the end of every exec. Any thread.
+  void kill_execs() noexcept;
   /// For a sandbox that closes: the same without an event loop, keeping a persistent workspace.
   void end_blocking() noexcept;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "os/beneath.h"
+#include "os/fault_point.h"
 #include "os/files.h"
 
 namespace caisson::os {
@@ -107,8 +108,14 @@ DirectoryUsers directory_users(FdRef parent, const std::set<std::string>& names)
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), pid);
     if (error != std::errc() || end != entry.data() + entry.size()) continue;
-    const Result<Fd> process = open_at(*proc, entry, O_PATH | O_DIRECTORY);
-    if (!process) continue;
+    const auto fault = fault_point("users.process");
+    const Result<Fd> process =
+        fault ? open_at(*proc, entry, O_PATH | O_DIRECTORY) : Result<Fd>(fault.error());
+    if (!process) {
+      const bool ended = process.error() == error_of(ENOENT) || process.error() == error_of(ESRCH);
+      if (!ended) users.not_inspected = pid;
+      continue;
+    }
     // Init is closed to most, and nobody's session; the processes it takes over are looked at for themselves.
     if (!scan.look(*process) && pid != 1 && !holds_nothing(*process)) users.not_inspected = pid;
   }

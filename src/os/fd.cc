@@ -69,6 +69,7 @@ void Fd::reset() noexcept {
 }
 
 Result<Fd> clear_of_standard_streams(Fd fd) noexcept {
+  if (!fd) return last_error();
   if (fd.number() >= first_free_number) return fd;
   return duplicate(fd);
 }
@@ -92,10 +93,8 @@ Result<Pipe> make_pipe() noexcept {
 }
 
 Result<Fd> open_empty_input() noexcept {
-  Fd null = Fd::adopt(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (null || errno == EMFILE || errno == ENFILE) {
-    return null ? spare_descriptor(std::move(null)) : Result<Fd>(last_error());
-  }
+  auto null = spare_descriptor(Fd::adopt(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  if (null || null.error() == error_of(EMFILE) || null.error() == error_of(ENFILE)) return null;
   auto pipe = make_pipe();
   if (!pipe) return pipe.error();
   return std::move(pipe->read);

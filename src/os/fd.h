@@ -58,7 +58,8 @@ Result<Fd> open_empty_input() noexcept;
 /// A duplicate that is close-on-exec and not 0, 1 or 2.
 Result<Fd> duplicate(FdRef fd) noexcept;
 /// `fd`, moved to another number if it is 0, 1 or 2: where the host program has closed those, a new
-/// descriptor lands there and its prints would go into it.
+/// descriptor lands there and its prints would go into it. None at all gives errno, as the call has left it
+/// that should have made it.
 Result<Fd> clear_of_standard_streams(Fd fd) noexcept;
 /// The same, and EMFILE when the number is within the reserve that make_pipe keeps.
 Result<Fd> spare_descriptor(Fd fd) noexcept;

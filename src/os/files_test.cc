@@ -16,6 +16,7 @@
 #include "os/directory_users.h"
 #include "os/identity.h"
 #include "tests/support/eventually.h"
+#include "tests/support/faults.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::os {
@@ -136,6 +137,10 @@ TEST_F(FilesTest, FindsOutWhichDirectoriesAreUsed) {
   put("idle used", "");
   const Fd file = open_at(at_, "used/file", O_RDONLY).value();
   const Fd alike = open_at(at_, "idle used", O_RDONLY).value();
+  {
+    const test::Faults faults({test::error_at("users.process", EMFILE)});
+    EXPECT_TRUE(directory_users(at_, {"idle"}).not_inspected);
+  }
   const DirectoryUsers users = directory_users(at_, {"idle", "used", "named"});
   EXPECT_THAT(users.used, UnorderedElementsAre("used"));
   const Fd held = open_at(at_, "idle", O_PATH).value();

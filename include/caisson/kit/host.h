@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "caisson/kit/log.h"
 #include "caisson/kit/provider.h"
@@ -33,9 +34,10 @@ struct HostBoxOptions {
   std::string base_path;            ///< The PATH of an exec that sets none (S-41).
 };
 
-/// What a provider of host processes shares between its sessions: worker threads (for spawns, one for each
-/// core and at least two; two for files), and the way that trees are killed. Opening one raises the process's
-/// soft descriptor limit to the hard one (S-44). Thread-safe.
+/// What a provider of host processes shares between its sessions: threads (for spawns one for each core and
+/// at least two, for files two, for the provider's own calls two, and one that clears up), and the way that
+/// trees are killed. Opening one raises the process's soft descriptor limit to the hard one (S-44).
+/// Thread-safe.
 class Host {
  public:
   /// Throws SandboxError (unavailable) where the kernel lacks a call that Caisson cannot do without, or the
@@ -48,7 +50,7 @@ class Host {
   /// The cgroup directory that holds every exec's, for a recovery to kill; empty with shims, whose trees die
   /// with us.
   virtual std::string cgroup_path() const = 0;
-  /// For a provider's own blocking calls.
+  /// For a provider's own blocking calls: making and removing sessions.
   virtual Workers& workers() noexcept = 0;
   /// A box over an existing directory; throws root_unusable when it is none. Dropping it removes nothing.
   virtual std::shared_ptr<SessionBox> make_box(HostBoxOptions options) = 0;

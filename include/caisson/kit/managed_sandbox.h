@@ -37,8 +37,8 @@ class SessionTable;
 /// A provider's base. It derives, implements the primitives, and calls close() first thing in its destructor.
 ///
 /// Threads: coroutines run on `options.executor`, each session on a strand of its own; the primitives are
-/// called on those and must not block (workers() is for that). Every public method may be called from any
-/// thread.
+/// called on those and must not block (a Workers is for that: Host::workers(), or one of its own). Every
+/// public method may be called from any thread.
 class ManagedSandbox : public Sandbox {
  public:
   explicit ManagedSandbox(ManagedOptions options);
@@ -69,13 +69,15 @@ class ManagedSandbox : public Sandbox {
   virtual void check_enforceable(const SandboxSessionSpec& spec) const = 0;
   /// Makes what a session needs; on failure nothing is left (S-27).
   virtual Awaitable<std::shared_ptr<SessionBox>> create_resources(const SessionRecord& record) = 0;
-  /// Removes it again; called once the session's processes are gone, and again after a failure, so it is
+  /// Removes it again; called once the session's processes are gone, again after a failure, and with
+  /// remove_workspace after it succeeded with keep_persistent, when a destroy came meanwhile: so it is
   /// idempotent. Failures are typed (removal_failed) and leave the session listed.
   virtual Awaitable<void> destroy_resources(const SessionRecord& record, std::shared_ptr<SessionBox> box,
                                             Disposal disposal) = 0;
 
-  /// Releases every session and waits for it, blocking (a bounded time a session), whether or not the
-  /// executor still runs. A derived destructor calls it while the primitives can still be called. Idempotent.
+  /// Releases every session and waits for it, blocking, whether or not the executor still runs: two seconds
+  /// at most for all their killed processes, and as long as their removal takes. A derived destructor calls
+  /// it while the primitives can still be called. Idempotent.
   void close() noexcept;
 
   boost::asio::any_io_executor executor() const;

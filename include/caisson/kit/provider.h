@@ -37,8 +37,8 @@ class ExecTree {
   virtual void kill() noexcept = 0;
   /// Whether no process of the tree is left, as far as this mechanism can prove it.
   virtual bool empty() noexcept = 0;
-  /// Starts to tell apart the end of a tree nobody looks at any more: the provider may recycle what it is
-  /// made of. Called once, last, when empty() was seen true.
+  /// The provider may recycle what the tree is made of. Called once, when empty() was seen true; try_reap()
+  /// and empty() may be called afterwards, and answer as before.
   virtual void retire() noexcept {}
 };
 

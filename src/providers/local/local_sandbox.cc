@@ -10,6 +10,7 @@
 #include "providers/local/marker.h"
 #include "providers/local/recovery.h"
 #include "providers/local/session_on_disk.h"
+#include "providers/local/workspace_lock.h"
 
 namespace caisson::local {
 namespace {
@@ -68,6 +69,11 @@ struct RemoveJob {
   std::shared_ptr<SessionOnDisk> on_disk;
   bool remove_workspace;
 };
+struct RemoveWorkspaceJob {
+  void operator()() const { WorkspaceLock::remove_when_unused(*state->layout, *key); }
+  std::shared_ptr<State> state;
+  const std::string* key;
+};
 struct RecoverJob {
   std::vector<std::string> operator()() const { return recover(*state->layout, state->log); }
   std::shared_ptr<State> state;
@@ -84,9 +90,17 @@ Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> 
   co_return co_await state->host->workers().run(std::move(make));
 }
 
-Awaitable<void> end_session(std::shared_ptr<State> state, std::string id, kit::Disposal disposal) {
+Awaitable<void> end_session(std::shared_ptr<State> state, kit::SessionRecord record, kit::Disposal disposal) {
+  const std::string id = record.id;
   auto on_disk = state->find(id);
-  if (!on_disk) co_return;
+  if (!on_disk) {
+    // Released already, and its workspace is wanted gone after all.
+    const bool persistent = record.spec.durability == SandboxDurability::persistent;
+    if (!persistent || disposal != kit::Disposal::remove_workspace) co_return;
+    RemoveWorkspaceJob remove{state, &record.spec.workspace_key};
+    co_await state->host->workers().run(std::move(remove));
+    co_return;
+  }
   if (disposal == kit::Disposal::undo) {
     AbandonJob abandon{on_disk};
     co_await state->host->workers().run(std::move(abandon));
@@ -127,7 +141,7 @@ class LocalSandbox final : public kit::ManagedSandbox {
   }
   Awaitable<void> destroy_resources(const kit::SessionRecord& record, std::shared_ptr<kit::SessionBox>,
                                     kit::Disposal disposal) override {
-    return end_session(state_, record.id, disposal);
+    return end_session(state_, record.clone(), disposal);
   }
 
  private:

@@ -80,6 +80,17 @@ class RecoveryTest : public testing::Test {
   Remembered remembered_;
 };
 
+TEST_F(RecoveryTest, S24_ADestroyAfterAReleaseThatFailedRemovesTheWorkspace) {
+  const auto session = make(one_id, Durability::persistent);
+  {
+    const test::Faults faults({test::error_at("remove.marker", EIO)});
+    EXPECT_EQ(code_of_call([&] { session->remove(false); }), ErrorCode::removal_failed);
+  }
+  EXPECT_TRUE(fs::exists(session->workspace_path())) << "the control";
+  session->remove(true);
+  EXPECT_FALSE(fs::exists(session->workspace_path()));
+}
+
 TEST_F(RecoveryTest, S29_ADeadEphemeralSessionIsRemoved) {
   make_dead({{one_id, Durability::ephemeral}});
   EXPECT_THAT(recovered(), ElementsAre("session " + one_id));

@@ -108,7 +108,6 @@ void SessionOnDisk::remove_locked(bool remove_workspace) {
     require_gone(os::remove_tree(layout_->ephemeral, id_), workspace_path_);
   } else if (share_) {
     share_->give_up(*layout_, remove_workspace);
-    share_.reset();
   }
   const std::string marker = layout_->root + "'s marker of session " + id_;
   require_gone(os::fault_point("remove.marker"), marker);

@@ -114,6 +114,7 @@ void WorkspaceLock::give_up(const Layout& layout, bool remove) {
   if (!alone) fail_removal(layout, key_, no_wish);
   remove_workspace(layout, key_);
   drop_lock_file(layout, key_);
+  wished_ = true;
 }
 
 void WorkspaceLock::abandon(const Layout& layout, bool made_directory, bool made_sidecar) noexcept {
@@ -132,6 +133,11 @@ void WorkspaceLock::abandon(const Layout& layout, bool made_directory, bool made
   } catch (const std::exception&) {
     // A wish that is left waits for the next to look.
   }
+}
+
+void WorkspaceLock::remove_when_unused(const Layout& layout, const std::string& key) {
+  WorkspaceLock none(key, os::Fd());
+  none.give_up(layout, true);
 }
 
 bool fulfil_wish(const Layout& layout, const std::string& key) {

@@ -19,8 +19,11 @@ class WorkspaceLock {
   static WorkspaceLock take(const Layout& layout, const std::string& key);
 
   /// Leaves the workspace, with a wish to remove it when `remove`. Throws removal_failed when this is the
-  /// last session and the workspace cannot be removed; then call it again.
+  /// last session and the workspace cannot be removed; then call it again. May be called again with `remove`
+  /// after it was left without.
   void give_up(const Layout& layout, bool remove);
+  /// The wish of a session that has left already.
+  static void remove_when_unused(const Layout& layout, const std::string& key);
   /// Leaves a workspace whose session could not be made: removes what that made of it, if nobody else has
   /// come to use it.
   void abandon(const Layout& layout, bool made_directory, bool made_sidecar) noexcept;

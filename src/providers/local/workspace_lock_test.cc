@@ -55,6 +55,21 @@ TEST_F(WorkspaceLockTest, S32_WithoutAWishItStays) {
   EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
 }
 
+TEST_F(WorkspaceLockTest, S24_AWishMayComeAfterItWasLeft) {
+  make_workspace();
+  WorkspaceLock only = take();
+  only.give_up(layout_, false);
+  EXPECT_TRUE(workspace_is_there()) << "the control";
+  only.give_up(layout_, true);
+  EXPECT_FALSE(fs::exists(workspace_));
+  make_workspace();
+  only.give_up(layout_, true);
+  EXPECT_TRUE(workspace_is_there()) << "it wished once; this is another workspace";
+  WorkspaceLock::remove_when_unused(layout_, "key");
+  EXPECT_FALSE(fs::exists(workspace_));
+  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+}
+
 TEST_F(WorkspaceLockTest, S25_AWishThatCannotBeLookedForIsKept) {
   make_workspace();
   WorkspaceLock first = take();
