@@ -20,6 +20,16 @@ std::optional<bool> Row::met() const {
   return less_is_better ? *got <= *target : *got >= *target;
 }
 
+namespace {
+
+std::string text_of(const char* format, const std::optional<double>& value) {
+  char text[32] = "-";
+  if (value) std::snprintf(text, sizeof text, format, *value);
+  return text;
+}
+
+}  // namespace
+
 void print_table(const std::vector<Row>& rows) {
   std::printf("%-44s %12s %12s %-6s %7s %8s  %s\n", "row", "caisson", "against", "unit", "ratio", "target",
               "");
@@ -29,8 +39,8 @@ void print_table(const std::vector<Row>& rows) {
     char target[32] = "-";
     if (row.target)
       std::snprintf(target, sizeof target, "%s%.2f", row.less_is_better ? "<=" : ">=", *row.target);
-    std::printf("%-44s %12.4g %12.4g %-6s %7.3f %8s  %s\n", (row.row + " / " + row.against).c_str(),
-                row.figure, row.other.value_or(0), row.unit.c_str(), ratio.value_or(0), target,
+    std::printf("%-44s %12.4g %12s %-6s %7s %8s  %s\n", (row.row + " / " + row.against).c_str(), row.figure,
+                text_of("%.4g", row.other).c_str(), row.unit.c_str(), text_of("%.3f", ratio).c_str(), target,
                 met ? (*met ? "met" : "UNMET") : (row.other ? "" : "absent"));
   }
 }
