@@ -24,7 +24,12 @@ bool RaceRound::runs(Kind kind) { return kind == Kind::exec || kind == Kind::exe
 void RaceRound::check_begin(const kit::ScriptedCall& call, Session& session, bool closing) {
   const std::string name = std::string(call.what) + " of s" + std::to_string(ids_[call.id]);
   if (call.what == "create") return;
-  if (torn_down(call.id) && (call.what == "destroy" || call.what == "start" || call.what == "open"))
+  const std::vector<kit::Disposal> ended = teardowns(call.id);
+  // A destroy may come while a release is at it.
+  const bool goes_further = call.what == "destroy" && ended == std::vector{kit::Disposal::keep_persistent} &&
+                            call.disposal == kit::Disposal::remove_workspace;
+  if (!ended.empty() && !goes_further &&
+      (call.what == "destroy" || call.what == "start" || call.what == "open"))
     blame((call.what == "destroy" ? "S-24: " : "S-26: ") + name + " after it was torn down");
   if (call.what != "destroy") return;
   if (call.disposal == kit::Disposal::undo) {
@@ -188,17 +193,17 @@ void RaceRound::check_life(const Session& session) {
 void RaceRound::check_teardowns() {
   for (const auto& session : sessions_) {
     const std::string name = "s" + std::to_string(ids_[session.id]);
-    const auto times =
-        std::ranges::count(script_->destroyed, session.id, &std::pair<std::string, kit::Disposal>::first);
+    const auto times = teardowns(session.id).size();
     const bool made = std::ranges::find(script_->created, session.id) != script_->created.end();
     if (!blames_.empty()) return;
     if (!made && times > 0) blame("S-27: " + name + " was torn down, and never made");
     // What a close cannot remove is for the next recovery.
     const bool left_by_close = session.failures > 0 && !torn_down(session.id) && closed_ && !logged_.empty();
-    if (made && times != 1 && !left_by_close)
+    // What may be torn down again was looked at when it was.
+    if (made && times != 1 && times != 2 && !left_by_close)
       blame("S-24: " + name + " was torn down " + std::to_string(times) + " times");
     if (session.failures > 0) ++seen_["a teardown failed"];
-    const bool wants_report = times == 1 && session.object && !session.end_called && session.end_seen &&
+    const bool wants_report = times > 0 && session.object && !session.end_called && session.end_seen &&
                               !close_at_ && std::ranges::none_of(calls_, [](const Call& call) {
                                 return call.kind == Kind::reap && call.cancelled;
                               });

@@ -84,9 +84,15 @@ RaceRound::Session* RaceRound::session_of(const std::string& id) {
   return at == ids_.end() ? nullptr : &sessions_[at->second];
 }
 
-bool RaceRound::torn_down(const std::string& id) const {
-  return std::ranges::any_of(script_->destroyed, [&](const auto& one) { return one.first == id; });
+std::vector<kit::Disposal> RaceRound::teardowns(const std::string& id) const {
+  std::vector<kit::Disposal> disposals;
+  for (const auto& [torn_down, disposal] : script_->destroyed) {
+    if (torn_down == id) disposals.push_back(disposal);
+  }
+  return disposals;
 }
+
+bool RaceRound::torn_down(const std::string& id) const { return !teardowns(id).empty(); }
 
 std::vector<kit::ScriptedCommand*> RaceRound::running() const {
   std::vector<kit::ScriptedCommand*> all;

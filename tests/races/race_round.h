@@ -127,6 +127,7 @@ class RaceRound {
   bool all_returned() const;
   When now() const { return {loop_->steps(), loop_->clock()->now()}; }
   Session* session_of(const std::string& id);
+  std::vector<kit::Disposal> teardowns(const std::string& id) const;
   bool torn_down(const std::string& id) const;
   std::vector<kit::ScriptedCommand*> running() const;
   bool starting() const;
