@@ -13,7 +13,7 @@ namespace caisson::kit {
 /// First come, first served, across all sessions of a sandbox: the head of the queue tries again whenever an
 /// exec has ended, and now and then besides, since the host program's own descriptors come and go unseen.
 /// Thread-safe.
-class DescriptorGate : public std::enable_shared_from_this<DescriptorGate> {
+class DescriptorGate {
  public:
   /// A place in the queue, given up when destroyed.
   class Ticket {

@@ -15,8 +15,8 @@ struct Meaning {
   const char* field = "";
 };
 
-Meaning meaning_of(Doing doing, const std::string& path, const os::Error& error) {
-  const bool reading = doing == Doing::read;
+Meaning meaning_of(FileOperation doing, const std::string& path, const os::Error& error) {
+  const bool reading = doing == FileOperation::read;
   switch (error.value()) {
     case EXDEV:
       return {ErrorCode::path_escapes, "the path escapes the sandbox workspace; name one beneath it"};
@@ -70,12 +70,12 @@ Meaning meaning_of(Doing doing, const std::string& path, const os::Error& error)
 
 }  // namespace
 
-void fail_file(Doing doing, const std::string& path, const os::Error& error) {
+void fail_file(FileOperation doing, const std::string& path, const os::Error& error) {
   const Meaning meaning = meaning_of(doing, path, error);
-  throw SandboxError(
-      meaning.code,
-      (doing == Doing::read ? "cannot read " : "cannot write ") + shown_path(path) + ": " + meaning.why,
-      meaning.field);
+  throw SandboxError(meaning.code,
+                     (doing == FileOperation::read ? "cannot read " : "cannot write ") + shown_path(path) +
+                         ": " + meaning.why,
+                     meaning.field);
 }
 
 std::string shown_path(const std::string& path) {

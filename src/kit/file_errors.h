@@ -7,10 +7,10 @@
 
 namespace caisson::kit {
 
-enum class Doing { read, write };
+enum class FileOperation { read, write };
 
 /// Throws the SandboxError for `error` of a call on the workspace file `path`, saying what to do.
-[[noreturn]] void fail_file(Doing doing, const std::string& path, const os::Error& error);
+[[noreturn]] void fail_file(FileOperation doing, const std::string& path, const os::Error& error);
 
 /// A path as messages show it: quoted, shortened, on one line, and text whatever its bytes.
 std::string shown_path(const std::string& path);

@@ -103,10 +103,19 @@ void fail_cwd(const os::Error& error, const std::string& cwd) {
       throw SandboxError(
           ErrorCode::path_changed,
           directory + " kept changing while it was looked up; try again when nothing renames it", "cwd");
-    default:
+    case ENOENT:
+    case ENOTDIR:
       throw SandboxError(
           ErrorCode::cwd_missing,
           directory + " cannot be used: " + error.message() + "; make it first, or name another", "cwd");
+    case EACCES:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EINVAL:
+      throw SandboxError(ErrorCode::invalid_argument,
+                         directory + " cannot be entered: " + error.message() + "; name another", "cwd");
+    default:
+      throw SandboxError(ErrorCode::internal, directory + " cannot be entered: " + error.message());
   }
 }
 

@@ -58,17 +58,17 @@ constexpr int most_placings = 16;
 constexpr std::uint64_t read_ahead = 64 << 10;
 
 template <class T>
-T checked(Doing doing, const std::string& path, os::Result<T> result) {
+T checked(FileOperation doing, const std::string& path, os::Result<T> result) {
   if (!result) fail_file(doing, path, result.error());
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-void check_path(Doing doing, const std::string& path) {
+void check_path(FileOperation doing, const std::string& path) {
   if (path.empty()) fail_file(doing, path, error_of(EINVAL));
 }
 
 void check_target(const std::string& path, FileMode mode) {
-  check_path(Doing::write, path);
+  check_path(FileOperation::write, path);
   if (mode && (*mode & ~07777U) != 0) {
     throw SandboxError(ErrorCode::invalid_argument, "a file mode has permission bits only, 07777 at most",
                        "mode");
@@ -78,14 +78,14 @@ void check_target(const std::string& path, FileMode mode) {
 // Looked at before it is opened, for opening a FIFO or a device is felt by others; and again afterwards, for
 // it may have been exchanged. O_NONBLOCK, which Beneath adds, keeps even that from blocking.
 os::Fd open_regular(const os::Beneath& workspace, const std::string& path, os::FileStatus& is) {
-  checked(Doing::read, path, os::fault_point("get.open"));
-  const os::Fd look = checked(Doing::read, path, workspace.open(path, O_PATH));
-  is = checked(Doing::read, path, os::status(look));
-  if (S_ISDIR(is.st_mode)) fail_file(Doing::read, path, error_of(EISDIR));
-  if (!S_ISREG(is.st_mode)) fail_file(Doing::read, path, error_of(ENXIO));
-  os::Fd file = checked(Doing::read, path, workspace.open(path, O_RDONLY));
-  is = checked(Doing::read, path, os::status(file));
-  if (!S_ISREG(is.st_mode)) fail_file(Doing::read, path, error_of(ENXIO));
+  checked(FileOperation::read, path, os::fault_point("get.open"));
+  const os::Fd look = checked(FileOperation::read, path, workspace.open(path, O_PATH));
+  is = checked(FileOperation::read, path, os::status(look));
+  if (S_ISDIR(is.st_mode)) fail_file(FileOperation::read, path, error_of(EISDIR));
+  if (!S_ISREG(is.st_mode)) fail_file(FileOperation::read, path, error_of(ENXIO));
+  os::Fd file = checked(FileOperation::read, path, workspace.open(path, O_RDONLY));
+  is = checked(FileOperation::read, path, os::status(file));
+  if (!S_ISREG(is.st_mode)) fail_file(FileOperation::read, path, error_of(ENXIO));
   return file;
 }
 
@@ -102,15 +102,16 @@ class ReadState {
 
   std::string read(std::size_t max_bytes) {
     const std::lock_guard lock(mutex_);
-    checked(Doing::read, path_, os::fault_point("get.read"));
-    const os::FileStatus is = checked(Doing::read, path_, os::status(file_));
+    checked(FileOperation::read, path_, os::fault_point("get.read"));
+    const os::FileStatus is = checked(FileOperation::read, path_, os::status(file_));
     const auto end = static_cast<std::uint64_t>(is.st_size);
     const std::uint64_t likely = end > offset_ ? end - offset_ : read_ahead;
     std::string data(std::min<std::uint64_t>(max_bytes, likely), '\0');
     std::size_t filled = 0;
     while (filled < data.size()) {
-      const std::size_t count = checked(
-          Doing::read, path_, os::read_at(file_, data.data() + filled, data.size() - filled, offset_));
+      const std::size_t count =
+          checked(FileOperation::read, path_,
+                  os::read_at(file_, data.data() + filled, data.size() - filled, offset_));
       if (count == 0) break;
       filled += count;
       offset_ += count;
@@ -134,15 +135,16 @@ class WriteState {
   WriteState(std::shared_ptr<const os::Beneath> workspace, const std::string& temporary_directory,
              std::string path, FileMode mode)
       : workspace_(std::move(workspace)), path_(std::move(path)), mode_(mode) {
-    checked(Doing::write, path_, os::fault_point("put.place"));
-    place_ = checked(Doing::write, path_, workspace_->place_for(path_));
+    checked(FileOperation::write, path_, os::fault_point("put.place"));
+    place_ = checked(FileOperation::write, path_, workspace_->place_for(path_));
     // For the early error; the mode is looked at again when it counts.
     static_cast<void>(mode_at_target());
     temporaries_ =
-        checked(Doing::write, path_, os::ensure_directory_at({AT_FDCWD}, temporary_directory, 0700));
+        checked(FileOperation::write, path_, os::ensure_directory_at({AT_FDCWD}, temporary_directory, 0700));
     name_ = os::random_hex_id();
-    checked(Doing::write, path_, os::fault_point("put.temporary"));
-    file_ = checked(Doing::write, path_, os::open_at(temporaries_, name_, O_RDWR | O_CREAT | O_EXCL, 0600));
+    checked(FileOperation::write, path_, os::fault_point("put.temporary"));
+    file_ = checked(FileOperation::write, path_,
+                    os::open_at(temporaries_, name_, O_RDWR | O_CREAT | O_EXCL, 0600));
   }
   ~WriteState() {
     if (!committed_ && file_) static_cast<void>(os::unlink_at(temporaries_, name_));
@@ -158,16 +160,16 @@ class WriteState {
     if (done) return;
     // What is there now has a hole in it: never to be committed.
     broken_ = done.error();
-    fail_file(Doing::write, path_, broken_);
+    fail_file(FileOperation::write, path_, broken_);
   }
 
   void commit() {
     const std::lock_guard lock(mutex_);
     check_open();
-    checked(Doing::write, path_, os::fault_point("put.commit"));
+    checked(FileOperation::write, path_, os::fault_point("put.commit"));
     for (int placings = 0; placings < most_placings; ++placings) {
       // Found anew: the directory of an earlier look may have been moved out of the workspace since.
-      place_ = checked(Doing::write, path_, workspace_->place_for(path_));
+      place_ = checked(FileOperation::write, path_, workspace_->place_for(path_));
       if (replace_target()) {
         committed_ = true;
         // At once, for a program that is open for writing cannot be run.
@@ -175,7 +177,7 @@ class WriteState {
         return;
       }
     }
-    fail_file(Doing::write, path_, error_of(EAGAIN));
+    fail_file(FileOperation::write, path_, error_of(EAGAIN));
   }
 
  private:
@@ -184,16 +186,16 @@ class WriteState {
       throw SandboxError(ErrorCode::invalid_argument,
                          "cannot write " + shown_path(path_) + ": it was already committed");
     }
-    if (broken_) fail_file(Doing::write, path_, broken_);
+    if (broken_) fail_file(FileOperation::write, path_, broken_);
   }
 
   // The permissions the file gets; nothing when the target is a symlink, put there since the place was found.
   std::optional<mode_t> mode_at_target() const {
     const os::Result<os::FileStatus> target = os::status_at(place_->directory, place_->name);
-    if (!target && target.error() != error_of(ENOENT)) fail_file(Doing::write, path_, target.error());
+    if (!target && target.error() != error_of(ENOENT)) fail_file(FileOperation::write, path_, target.error());
     if (target && S_ISLNK(target->st_mode)) return std::nullopt;
-    if (target && S_ISDIR(target->st_mode)) fail_file(Doing::write, path_, error_of(EISDIR));
-    if (target && !S_ISREG(target->st_mode)) fail_file(Doing::write, path_, error_of(ENXIO));
+    if (target && S_ISDIR(target->st_mode)) fail_file(FileOperation::write, path_, error_of(EISDIR));
+    if (target && !S_ISREG(target->st_mode)) fail_file(FileOperation::write, path_, error_of(ENXIO));
     if (mode_) return mode_;
     // As any write does, this takes the set-id bits away.
     return target ? target->st_mode & 0777 : 0644;
@@ -203,7 +205,7 @@ class WriteState {
   bool replace_target() {
     const std::optional<mode_t> mode = mode_at_target();
     if (!mode) return false;
-    checked(Doing::write, path_, os::set_mode(file_, *mode));
+    checked(FileOperation::write, path_, os::set_mode(file_, *mode));
     os::Result<void> moved = os::fault_point("put.rename");
     if (moved) moved = os::rename_at(temporaries_, name_, place_->directory, place_->name);
     os::kill_point("put.renamed");
@@ -213,7 +215,7 @@ class WriteState {
     }
     if (moved) return true;
     if (moved.error() == error_of(ENOENT)) return false;
-    fail_file(Doing::write, path_, moved.error());
+    fail_file(FileOperation::write, path_, moved.error());
   }
 
   // A rename does not cross mounts: the bytes are copied into the target's directory.
@@ -268,7 +270,7 @@ class HostFiles::Reader final : public SandboxFileReader {
 
   static Awaitable<std::unique_ptr<SandboxFileReader>> open(std::shared_ptr<Shared> shared,
                                                             std::string path) {
-    check_path(Doing::read, path);
+    check_path(FileOperation::read, path);
     auto call = [shared, path] { return std::make_shared<ReadState>(*shared->workspace, path); };
     const auto workers = shared->workers();
     std::shared_ptr<ReadState> state = co_await workers->run(std::move(call));
@@ -363,14 +365,14 @@ Awaitable<void> HostFiles::put_whole(std::shared_ptr<Shared> shared, std::string
 
 Awaitable<std::string> HostFiles::get_whole(std::shared_ptr<Shared> shared, std::string path,
                                             std::uint64_t cap) {
-  check_path(Doing::read, path);
+  check_path(FileOperation::read, path);
   auto call = [shared, path = std::move(path), cap] {
     ReadState state(*shared->workspace, path);
     std::string data;
     for (;;) {
       std::string piece = state.read(static_cast<std::size_t>(cap - data.size() + 1));
       if (piece.empty()) return data;
-      gather(data, std::move(piece), cap);
+      append_within_cap(data, std::move(piece), cap);
     }
   };
   const auto workers = shared->workers();

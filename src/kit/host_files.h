@@ -23,8 +23,9 @@ class HostFiles {
  public:
   /// `temporary_directory`: absolute path outside the workspace, made when it is needed. A target on another
   /// mount than that (a mount beneath the workspace) is written by way of a file without a name in the
-  /// target's own directory; replacing an existing one there shows a hidden name for the instant between two
-  /// system calls.
+  /// target's own directory; replacing an existing one there shows a hidden name for the
+  /// instant between two system calls, or, on a file system that has no such files, for the whole of the
+  /// write.
   HostFiles(const std::shared_ptr<Workers>& file_workers, std::shared_ptr<const os::Beneath> workspace,
             std::string temporary_directory);
   ~HostFiles();

@@ -547,7 +547,7 @@ TEST(FileErrors, SayWhatToDo) {
         std::pair(EPERM, ErrorCode::internal), std::pair(EMFILE, ErrorCode::internal),
         std::pair(EFBIG, ErrorCode::too_large), std::pair(EAGAIN, ErrorCode::path_changed),
         std::pair(EIO, ErrorCode::internal)}) {
-    for (const Doing doing : {Doing::read, Doing::write}) {
+    for (const FileOperation doing : {FileOperation::read, FileOperation::write}) {
       const Failure failure = failure_of([&] { fail_file(doing, "a/path", os::error_of(number)); });
       EXPECT_EQ(failure.code, code) << number;
       EXPECT_THAT(failure.message, HasSubstr("a/path"));

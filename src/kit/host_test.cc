@@ -126,6 +126,9 @@ TEST_P(HostTest, S42_WorkingDirectory) {
   EXPECT_EQ(failure(in("missing")), ErrorCode::cwd_missing);
   EXPECT_EQ(failure(in("/missing")), ErrorCode::cwd_missing);
   EXPECT_EQ(failure(in("file")), ErrorCode::cwd_missing);
+  std::filesystem::create_symlink("loop", bed_.workspace + "/loop");
+  EXPECT_EQ(failure(in("loop")), ErrorCode::invalid_argument) << "it is there, so it is not missing";
+  EXPECT_EQ(failure(in(std::string(300, 'n'))), ErrorCode::invalid_argument);
 }
 
 TEST_P(HostTest, S40_FailuresAreTypedAndNameTheBinary) {

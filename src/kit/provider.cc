@@ -24,12 +24,12 @@ Awaitable<std::string> SessionBox::get_file(std::string path, std::uint64_t cap)
     std::string piece =
         co_await reader->read(static_cast<std::size_t>(std::min(expected, cap - data.size() + 1)));
     if (piece.empty()) break;
-    gather(data, std::move(piece), cap);
+    append_within_cap(data, std::move(piece), cap);
   }
   co_return data;
 }
 
-void gather(std::string& data, std::string piece, std::uint64_t cap) {
+void append_within_cap(std::string& data, std::string piece, std::uint64_t cap) {
   if (data.empty()) {
     data = std::move(piece);
   } else {

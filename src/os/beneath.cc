@@ -69,12 +69,11 @@ std::optional<Parts> under(std::string_view path, const std::string& base) {
   return parts;
 }
 
-Result<Fd> open_once(FdRef directory, const std::string& path, int flags, mode_t mode) {
+Result<Fd> open_once(FdRef directory, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
   // Flags that openat2 does not take together with O_PATH.
   if ((flags & O_PATH) == 0) how.flags |= O_NOCTTY | O_NONBLOCK;
-  how.mode = mode;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   for (int tries = 0;; ++tries) {
     const long fd = ::syscall(SYS_openat2, directory.number, path.c_str(), &how, sizeof how);
@@ -93,9 +92,9 @@ class Resolution {
  public:
   Resolution(const Beneath& beneath, Parts parts) : beneath_(beneath), parts_(std::move(parts)) {}
 
-  Result<Fd> open(int flags, mode_t mode) {
+  Result<Fd> open(int flags) {
     for (;;) {
-      Result<Fd> fd = open_once(beneath_.directory(), joined(parts_, parts_.size()), flags, mode);
+      Result<Fd> fd = open_once(beneath_.directory(), joined(parts_, parts_.size()), flags);
       if (fd || fd.error() != error_of(EXDEV)) return fd;
       if (const Result<void> done = replace_absolute_link(); !done) return done.error();
     }
@@ -129,9 +128,9 @@ class Resolution {
   // otherwise.
   Result<void> replace_absolute_link() {
     for (std::size_t count = 1; count <= parts_.size(); ++count) {
-      const Result<Fd> followed = open_once(beneath_.directory(), joined(parts_, count), O_PATH, 0);
+      const Result<Fd> followed = open_once(beneath_.directory(), joined(parts_, count), O_PATH);
       if (followed || followed.error() != error_of(EXDEV)) continue;
-      const Result<Fd> link = open_once(beneath_.directory(), joined(parts_, count), O_PATH | O_NOFOLLOW, 0);
+      const Result<Fd> link = open_once(beneath_.directory(), joined(parts_, count), O_PATH | O_NOFOLLOW);
       if (!link) return link.error();
       const Result<std::string> target = read_link_at(*link, "");
       // No symlink: a ".." above the directory, or something that was exchanged meanwhile.
@@ -160,19 +159,19 @@ Result<Parts> relative_parts(std::string_view path, const std::string& base) {
 
 // Opens the directory that `resolution` names, making what is missing of it.
 Result<Fd> make_all(const Beneath& beneath, Resolution resolution) {
-  Result<Fd> whole = resolution.open(O_PATH | O_DIRECTORY, 0);
+  Result<Fd> whole = resolution.open(O_PATH | O_DIRECTORY);
   if (whole || whole.error() != error_of(ENOENT)) return whole;
   const Parts parts = resolution.parts();
   Result<Fd> parent = duplicate(beneath.directory());
   if (!parent) return parent;
   for (std::size_t count = 1; count <= parts.size(); ++count) {
     const Parts so_far(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count));
-    Result<Fd> next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY, 0);
+    Result<Fd> next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY);
     for (int makings = 0; !next && next.error() == error_of(ENOENT) && makings < most_makings; ++makings) {
       const Result<void> made = make_directory_at(*parent, parts[count - 1], 0755);
       // EEXIST: somebody else made it, or it is a symlink to nothing, which stays ENOENT.
       if (!made && made.error() != error_of(EEXIST)) return made.error();
-      next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY, 0);
+      next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY);
     }
     if (!next) return next;
     parent = std::move(next);
@@ -190,21 +189,12 @@ Result<Fd> open_directory(const std::string& path) noexcept {
   return Fd::adopt(fd);
 }
 
-Result<Fd> Beneath::open(std::string_view path, int flags, mode_t mode) const {
+Result<Fd> Beneath::open(std::string_view path, int flags) const {
   Result<Parts> parts = relative_parts(path, path_);
   if (!parts) return parts.error();
   // The form "x/" asks for a directory, which the components do not show.
-  if (directory_form(path)) {
-    if ((flags & O_CREAT) != 0) return error_of(EISDIR);
-    flags |= O_DIRECTORY;
-  }
-  return Resolution(*this, std::move(*parts)).open(flags, mode);
-}
-
-Result<Fd> Beneath::make_directories(std::string_view path) const {
-  Result<Parts> parts = relative_parts(path, path_);
-  if (!parts) return parts.error();
-  return make_all(*this, Resolution(*this, std::move(*parts)));
+  if (directory_form(path)) flags |= O_DIRECTORY;
+  return Resolution(*this, std::move(*parts)).open(flags);
 }
 
 Result<Beneath::Place> Beneath::place_for(std::string_view path) const {

@@ -23,21 +23,20 @@ class Beneath {
   FdRef directory() const noexcept { return directory_; }
   const std::string& path() const noexcept { return path_; }
 
-  /// openat2 with RESOLVE_BENEATH and no magic links, O_CLOEXEC|O_NOCTTY|O_NONBLOCK added. A path, or a
-  /// symlink met on the way, that is absolute and under path() works as if relative to it. EXDEV: it leads
-  /// out; EAGAIN: the tree kept changing under the resolution (retried first); ELOOP, ENOENT and the rest as
-  /// openat(2).
-  Result<Fd> open(std::string_view path, int flags, mode_t mode = 0) const;
-  /// Makes a directory and its missing parents (mode 0755), one component at a time, and opens it as O_PATH.
-  Result<Fd> make_directories(std::string_view path) const;
+  /// openat2 with RESOLVE_BENEATH and no magic links, never with O_CREAT, O_CLOEXEC|O_NOCTTY|O_NONBLOCK
+  /// added. A path, or a symlink met on the way, that is absolute and under path() works as if relative to
+  /// it. EXDEV: it leads out; EAGAIN: the tree kept changing under the resolution (retried first); ELOOP,
+  /// ENOENT and the rest as openat(2).
+  Result<Fd> open(std::string_view path, int flags) const;
 
   /// A place to put a file: the directory that holds it, and its name there.
   struct Place {
     Fd directory;      ///< O_PATH
     std::string name;  ///< One component; never "", "." or "..".
   };
-  /// Where a write to `path` lands: missing parents are made, and a final symlink is followed to where it
-  /// points, if that is inside (else EXDEV). EISDIR when `path` names a directory by its form ("x/", ".").
+  /// Where a write to `path` lands: missing parents are made (mode 0755), one at a time, and a final symlink
+  /// is followed to where it points, if that is inside (else EXDEV). EISDIR when `path` names a directory by
+  /// its form ("x/", ".").
   Result<Place> place_for(std::string_view path) const;
 
  private:

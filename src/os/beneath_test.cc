@@ -135,10 +135,10 @@ TEST_F(BeneathTest, LeavesAFinalLinkAloneWithNoFollow) {
 
 TEST_F(BeneathTest, NamesAreBytes) {
   const std::string name = "\xff\xfe new\nline \x01";
-  const Result<Fd> made = beneath_->open("dir/" + name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-  ASSERT_TRUE(made);
-  ASSERT_TRUE(write_all(*made, "bytes"));
-  EXPECT_EQ(read("dir/" + name), "bytes");
+  put(work_ + "/dir/" + name, "bytes");
+  const Result<Fd> file = beneath_->open("dir/" + name, O_RDONLY);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(read_all(*file, 100).value(), "bytes");
 }
 
 TEST_F(BeneathTest, S72_NeverBlocksOnAFifo) {
@@ -149,7 +149,7 @@ TEST_F(BeneathTest, S72_NeverBlocksOnAFifo) {
 
 TEST_F(BeneathTest, S71_MakesParentsWithTheirMode) {
   const mode_t before = ::umask(0077);
-  const Result<Fd> made = beneath_->make_directories("new/a/b");
+  const Result<Beneath::Place> made = beneath_->place_for("new/a/b/name");
   ::umask(before);
   ASSERT_TRUE(made) << made.error().message();
   for (const char* path : {"/new", "/new/a", "/new/a/b"}) {
@@ -157,16 +157,16 @@ TEST_F(BeneathTest, S71_MakesParentsWithTheirMode) {
     ASSERT_EQ(::stat((work_ + path).c_str(), &is), 0);
     EXPECT_EQ(is.st_mode & 07777, 0755U) << path;
   }
-  EXPECT_TRUE(beneath_->make_directories("new/a/b")) << "what exists is opened";
-  EXPECT_TRUE(beneath_->make_directories(work_ + "/new/c"));
+  EXPECT_TRUE(beneath_->place_for("new/a/b/name")) << "what exists is opened";
+  EXPECT_TRUE(beneath_->place_for(work_ + "/new/c/name"));
   EXPECT_TRUE(fs::is_directory(work_ + "/new/c"));
 }
 
 TEST_F(BeneathTest, MakesParentsThroughLinksThatStayInside) {
   link(work_ + "/dir", "absolute");
   link("dir", "relative");
-  EXPECT_TRUE(beneath_->make_directories("absolute/x/y"));
-  EXPECT_TRUE(beneath_->make_directories("relative/x/z"));
+  EXPECT_TRUE(beneath_->place_for("absolute/x/y/name"));
+  EXPECT_TRUE(beneath_->place_for("relative/x/z/name"));
   EXPECT_TRUE(fs::is_directory(work_ + "/dir/x/y"));
   EXPECT_TRUE(fs::is_directory(work_ + "/dir/x/z"));
 }
@@ -178,15 +178,15 @@ TEST_F(BeneathTest, S70_MakesNothingOutside) {
   for (const std::string& path :
        {std::string("../outside/new/x"), std::string("relative/new/x"), std::string("absolute/new/x"),
         std::string("dangling/x"), outside_ + "/new/x"}) {
-    const Result<Fd> made = beneath_->make_directories(path);
+    const Result<Beneath::Place> made = beneath_->place_for(path + "/name");
     ASSERT_FALSE(made) << path;
     EXPECT_EQ(made.error().value(), EXDEV) << path;
     EXPECT_FALSE(beneath_->place_for(path)) << path;
   }
   EXPECT_FALSE(fs::exists(outside_ + "/new"));
-  EXPECT_EQ(beneath_->make_directories("dir/file/x").error().value(), ENOTDIR);
+  EXPECT_EQ(beneath_->place_for("dir/file/x/name").error().value(), ENOTDIR);
   link("nowhere", "inside-dangling");
-  EXPECT_EQ(beneath_->make_directories("inside-dangling/x").error().value(), ENOENT);
+  EXPECT_EQ(beneath_->place_for("inside-dangling/x/name").error().value(), ENOENT);
 }
 
 // Whether the place is `name` in the directory `directory`.

@@ -12,6 +12,7 @@
 #include "os/beneath.h"
 #include "os/fault_point.h"
 #include "os/files.h"
+#include "os/process_stat.h"
 
 namespace caisson::os {
 namespace {
@@ -79,14 +80,9 @@ class Scan {
 bool holds_nothing(FdRef process) {
   const Result<std::string> stat = read_file_at(process, "stat", 4096);
   if (!stat) return stat.error() == error_of(ENOENT) || stat.error() == error_of(ESRCH);
-  // Field 3 is the state, field 9 the flags; the name before them may hold anything.
-  std::size_t at = stat->rfind(')');
-  if (at == std::string::npos || at + 2 >= stat->size()) return false;
-  const char state = (*stat)[at + 2];
-  for (int field = 2; field < 9 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
-  unsigned flags = 0;
-  if (at != std::string::npos) std::from_chars(stat->data() + at + 1, stat->data() + stat->size(), flags);
-  return state == 'Z' || state == 'X' || (flags & kernel_thread_flag) != 0;
+  const std::string_view state = stat_field(*stat, 3);
+  return state == "Z" || state == "X" ||
+         (stat_number<unsigned>(*stat, 9).value_or(0) & kernel_thread_flag) != 0;
 }
 
 }  // namespace

@@ -21,15 +21,13 @@ namespace {
 
 Result<void> done_if(int result) noexcept { return result == 0 ? Result<void>() : last_error(); }
 
-// The magic link of a descriptor: what reaches an O_PATH file, or a file without a name, as the very same
-// file.
+}  // namespace
+
 std::array<char, 32> self_path(FdRef fd) noexcept {
   std::array<char, 32> path = {};
   std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd.number);
   return path;
 }
-
-}  // namespace
 
 Result<FileStatus> status(FdRef fd) noexcept {
   FileStatus status = {};

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,10 @@ Result<FileStatus> status_at(FdRef directory, const std::string& name) noexcept;
 
 /// Whether there is anything of that name; an error when that cannot be told.
 Result<bool> exists_at(FdRef directory, const std::string& name) noexcept;
+
+/// The magic link of a descriptor, with its NUL: what reaches an O_PATH file, or a file without a name, as
+/// the very same file.
+std::array<char, 32> self_path(FdRef fd) noexcept;
 
 /// openat(2) with O_NOFOLLOW|O_CLOEXEC|O_NOCTTY|O_NONBLOCK added (O_PATH: with O_NOFOLLOW|O_CLOEXEC).
 Result<Fd> open_at(FdRef directory, const std::string& name, int flags, mode_t mode = 0) noexcept;

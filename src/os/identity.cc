@@ -5,11 +5,11 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <vector>
 
 #include "os/clock.h"
 #include "os/fd.h"
+#include "os/process_stat.h"
 
 namespace caisson::os {
 namespace {
@@ -19,12 +19,7 @@ std::uint64_t own_start_time() {
   if (!file) return 0;
   const Result<std::string> stat = read_all(file, 4096);
   if (!stat) return 0;
-  // The name, field 2, stands in parentheses and may hold anything; field 3 follows the last one.
-  std::size_t at = stat->rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
-  std::uint64_t ticks = 0;
-  if (at != std::string::npos) std::from_chars(stat->data() + at + 1, stat->data() + stat->size(), ticks);
-  return ticks;
+  return stat_number<std::uint64_t>(*stat, 22).value_or(0);
 }
 
 }  // namespace

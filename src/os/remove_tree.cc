@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <set>
 #include <string>
@@ -53,11 +52,7 @@ Result<Fd> enter(FdRef parent, const std::string& name, int access) noexcept {
 
 // Gives the owner all rights on a directory, by descriptor: by name the change could go through a symlink.
 // Where it fails, so does the call that needed it, and is reported.
-void permit(FdRef directory) noexcept {
-  std::array<char, 32> path = {};
-  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", directory.number);
-  static_cast<void>(::chmod(path.data(), 0700));
-}
+void permit(FdRef directory) noexcept { static_cast<void>(::chmod(self_path(directory).data(), 0700)); }
 
 // unlinkat(2), once more with permission where the directory refuses it.
 Result<void> unlink_from(FdRef directory, const std::string& name, int flags) noexcept {

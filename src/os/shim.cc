@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "os/fault_point.h"
+#include "os/files.h"
 #include "os/shim_image.h"
 #include "os/shim_protocol.h"
 
@@ -46,8 +47,7 @@ Result<Fd> make_image() noexcept {
     return last_error();
   }
   // execve(2) refuses a file that is open for writing (ETXTBSY), on some kernels memory files too.
-  const std::string path = "/proc/self/fd/" + std::to_string(file->number());
-  Fd readable = Fd::adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd readable = Fd::adopt(::open(self_path(*file).data(), O_RDONLY | O_CLOEXEC));
   if (!readable) return last_error();
   return clear_of_standard_streams(std::move(readable));
 }
@@ -106,9 +106,9 @@ class Message {
 
 // What is said to a shim until its first report. A command may have stopped its shim (kill -STOP $PPID), even
 // before that report; a stopped shim hears of a cancellation, or of our end, only when it is continued.
-class Opening {
+class ShimHandshake {
  public:
-  Opening(Fd& socket, const Process& shim, FdRef cancel) noexcept
+  ShimHandshake(Fd& socket, const Process& shim, FdRef cancel) noexcept
       : socket_(socket), shim_(shim), cancel_(cancel) {}
 
   // Sends the plan. A shim that does not take it says why in its answer, or says nothing.
@@ -277,13 +277,13 @@ boost::system::result<ShimTree, SpawnFailure> spawn_under_shim(const SpawnPlan& 
     return SpawnFailure{failure.step == SpawnStep::exec ? SpawnStep::shim : failure.step, failure.number};
   }
 
-  Opening opening(*ours, *process, cancel);
+  ShimHandshake handshake(*ours, *process, cancel);
   kill_point("shim.send");
-  opening.send(message.bytes());
+  handshake.send(message.bytes());
   kill_point("shim.sent");
-  const auto answer = opening.receive();
+  const auto answer = handshake.receive();
   if (answer && answer->news == ShimNews::started) return ShimTree(std::move(*ours), std::move(*process));
-  opening.end();
+  handshake.end();
   return answer ? SpawnFailure{answer->step, answer->value} : failure_of(SpawnStep::shim, answer.error());
 }
 

@@ -25,7 +25,7 @@ std::set<ErrorCode> fitting_codes(std::string_view step) {
   if (step.starts_with("destroy") || step.starts_with("release") || step.starts_with("reap"))
     return {ErrorCode::removal_failed};
   if (step.starts_with("grow") || step.starts_with("run") || step.starts_with("start"))
-    return {ErrorCode::internal, ErrorCode::cwd_missing};
+    return {ErrorCode::internal, ErrorCode::invalid_argument};
   return {ErrorCode::internal};
 }
 

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "caisson/contract/models.h"
 

@@ -76,13 +76,13 @@ class SessionBox {
   // Whole files, made of the openers; a provider that can do either in one step overrides it. The box
   // outlives the call.
   virtual Awaitable<void> put_file(std::string path, std::string data, FileMode mode);
-  /// Throws too_large (use gather()) for a file of more than `cap` bytes.
+  /// Throws too_large (use append_within_cap()) for a file of more than `cap` bytes.
   virtual Awaitable<std::string> get_file(std::string path, std::uint64_t cap);
 };
 
 /// Adds the next piece of a file to what get_file has of it. Throws too_large past `cap` bytes; a read of one
 /// byte more than that tells whether there are more.
-void gather(std::string& data, std::string piece, std::uint64_t cap);
+void append_within_cap(std::string& data, std::string piece, std::uint64_t cap);
 
 /// What becomes of a session's persistent workspace when it ends.
 enum class Disposal {

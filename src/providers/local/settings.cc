@@ -34,12 +34,6 @@ LocalSettings LocalSettings::from(const kit::SettingSource& source) {
                        "SANDBOX_LOCAL_ROOT");
   }
   settings.base_path = kit::string_setting(source, "SANDBOX_LOCAL_BASE_PATH", settings.base_path);
-  if (settings.base_path.empty() || settings.base_path.find('\0') != std::string::npos) {
-    throw SandboxError(ErrorCode::bad_setting,
-                       "SANDBOX_LOCAL_BASE_PATH must be a list of directories separated by colons, not " +
-                           quote(settings.base_path),
-                       "SANDBOX_LOCAL_BASE_PATH");
-  }
   settings.dispatch = kit::DispatchSettings::from(source, "SANDBOX_LOCAL_");
   return settings;
 }
