@@ -14,6 +14,7 @@
 
 #include "caisson/kit/host.h"
 #include "kit/host_bed_test.h"
+#include "tests/support/async.h"
 #include "tests/support/ways.h"
 
 namespace caisson::kit {
@@ -55,9 +56,7 @@ TEST_P(HostTreeTest, LeaderIsReadableAtItsEnd) {
   bed_.context.poll();
   EXPECT_FALSE(readable);
   started.in.close();
-  bed_.context.restart();
-  bed_.context.run_for(std::chrono::seconds(10));
-  EXPECT_TRUE(readable);
+  EXPECT_TRUE(caisson::test::run_until(bed_.context, [&] { return readable; }));
   EXPECT_EQ(HostBed::wait_for(*started.tree).exit_code, 0);
   // It is repeated, and a signal after the end does nothing.
   EXPECT_EQ(started.tree->try_reap()->exit_code, 0);
@@ -133,14 +132,22 @@ TEST_P(HostTreeTest, S52_CancelledStartLeavesNothing) {
   for (int i = 0; i < 20; ++i) {
     asio::cancellation_signal cancel;
     std::exception_ptr outcome;
-    bed_.context.restart();
-    asio::co_spawn(
-        bed_.context, start_only(bed_.box, plan),
-        asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr error) { outcome = error; }));
-    bed_.context.poll();
-    // On the coroutine's executor (docs/decisions/0002): elsewhere it posts what may outlive the signal.
-    asio::post(bed_.context, [&] { cancel.emit(asio::cancellation_type::terminal); });
-    bed_.context.run_for(std::chrono::seconds(10));
+    bool done = false;
+    bool emitted = false;
+    asio::co_spawn(bed_.context, start_only(bed_.box, plan),
+                   asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr error) {
+                     outcome = error;
+                     done = true;
+                   }));
+    // Once it has begun, and on its executor (docs/decisions/0002): elsewhere it posts what may outlive the
+    // signal.
+    asio::post(bed_.context, [&] {
+      asio::post(bed_.context, [&] {
+        cancel.emit(asio::cancellation_type::terminal);
+        emitted = true;
+      });
+    });
+    ASSERT_TRUE(caisson::test::run_until(bed_.context, [&] { return done && emitted; }));
     try {
       if (outcome) std::rethrow_exception(outcome);
     } catch (const boost::system::system_error& error) {
@@ -213,8 +220,7 @@ TEST_P(HostTreeTest, S46_CancelEndsAStartThatIsHeld) {
   bed_.context.poll();
   EXPECT_FALSE(done);
   asio::post(bed_.context, [&] { cancel.emit(asio::cancellation_type::terminal); });
-  bed_.context.run_for(std::chrono::seconds(10));
-  EXPECT_TRUE(done);
+  EXPECT_TRUE(caisson::test::run_until(bed_.context, [&] { return done; }));
   EXPECT_TRUE(child.ended(std::chrono::seconds(10)));
   EXPECT_THROW(std::rethrow_exception(outcome), boost::system::system_error);
   EXPECT_EQ(bed_.run(plan_of({"true"})).ended.exit_code, 0);

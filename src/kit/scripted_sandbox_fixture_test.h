@@ -57,14 +57,10 @@ class ScriptedSandboxTest : public testing::Test {
   }
   template <class T>
   T finish(std::future<T>& outcome) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    loop.restart();
-    while (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready &&
-           std::chrono::steady_clock::now() < until) {
-      loop.run_one_for(std::chrono::milliseconds(10));
-      loop.restart();
-    }
-    EXPECT_EQ(outcome.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+    const auto is_done = [&outcome] {
+      return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    };
+    EXPECT_TRUE(test::run_until(loop, is_done));
     return outcome.get();
   }
   // The typed failure of a call, which must fail.

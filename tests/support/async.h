@@ -16,6 +16,22 @@
 
 namespace caisson::test {
 
+/// Runs `context` on this thread until `done()`, at most `patience`, and returns whether it is done. It takes
+/// no stop of the context for an end: one for want of work may come late from the thread that had the last of
+/// it.
+template <class Done>
+bool run_until(boost::asio::io_context& context, Done done,
+               std::chrono::milliseconds patience = std::chrono::seconds(60)) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  // Work that is on another thread meanwhile must not end the loop.
+  const auto work = boost::asio::make_work_guard(context);
+  while (!done()) {
+    context.restart();
+    if (context.run_one_until(deadline) == 0 && std::chrono::steady_clock::now() >= deadline) return false;
+  }
+  return true;
+}
+
 /// Runs `context` on this thread until the coroutine is done, and returns its value or throws what it threw.
 /// What else the context has to do stays in it, for the next run. Throws std::runtime_error when the
 /// coroutine is not done after `patience`; it is then left in the context.
@@ -24,15 +40,12 @@ namespace caisson::test {
 template <class T>
 T run(boost::asio::io_context& context, Awaitable<T> coroutine,
       std::chrono::milliseconds patience = std::chrono::seconds(60)) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  // Work that is on another thread meanwhile must not end the loop.
-  const auto work = boost::asio::make_work_guard(context);
   std::future<T> outcome = boost::asio::co_spawn(context, std::move(coroutine), boost::asio::use_future);
-  context.restart();
-  while (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (context.run_one_until(deadline) == 0) {
-      throw std::runtime_error("the coroutine is not done after " + std::to_string(patience.count()) + " ms");
-    }
+  const auto is_done = [&outcome] {
+    return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  if (!run_until(context, is_done, patience)) {
+    throw std::runtime_error("the coroutine is not done after " + std::to_string(patience.count()) + " ms");
   }
   return outcome.get();
 }
