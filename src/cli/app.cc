@@ -142,7 +142,8 @@ void define_run(CLI::App& app, RunOptions& o) {
 }
 
 void define_others(CLI::App& app, Parsed& into) {
-  auto& reap = *app.add_subcommand("reap", "Remove what sessions of dead processes left behind");
+  auto& reap = *app.add_subcommand(
+      "reap", "Remove what sessions of dead processes left behind; exit 1 when something had to be left");
   add_json(reap, into.reap.json, "Print one JSON object");
 
   auto& conformance =

@@ -45,13 +45,13 @@ int reap(const ReapOptions& options) {
   const std::lock_guard lock(mutex);
   if (options.json) {
     print_json({{"recovered", as_json(recovered)}});
-    return 0;
+    return warned ? exit_some_failed : 0;
   }
   std::string text;
   for (const std::string& line : recovered) text += "recovered " + line + "\n";
   if (text.empty() && !warned) text = "nothing to do\n";
   print(text);
-  return 0;
+  return warned ? exit_some_failed : 0;
 }
 
 }  // namespace caisson::cli

@@ -13,7 +13,7 @@
 
 namespace caisson::cli {
 
-inline constexpr int exit_some_failed = 1;  ///< doctor and conformance: done, and not all is well.
+inline constexpr int exit_some_failed = 1;  ///< doctor, conformance, reap: done, and not all is well.
 inline constexpr int exit_usage = 2;        ///< Wrong usage.
 inline constexpr int exit_timeout = 124;    ///< The command was killed at its timeout, as timeout(1) says it.
 inline constexpr int exit_failure = 125;    ///< Caisson refused or failed, as env(1) and its like say it.

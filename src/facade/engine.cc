@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "caisson/kit/reaper.h"
+#include "kit/threads.h"
 #include "os/self.h"
 #include "os/signals.h"
 
@@ -62,7 +63,7 @@ Engine::Engine(const Opener& opener, kit::Log log)
   sandbox_ = opened.sandbox;
   reaper_ = ReaperTask::start(loop_->context, opened, log_);
   const os::SignalsBlockedForNewThreads blocked;
-  thread_ = std::thread(run_loop, loop_, log_);
+  thread_ = kit::start_thread(run_loop, loop_, log_);
 }
 
 Engine::~Engine() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kit/threads.h"
 #include "os/self.h"
 #include "os/signals.h"
 
@@ -20,7 +21,8 @@ constexpr std::size_t session_threads = 2;
 
 }  // namespace
 
-HostCleaner::HostCleaner(os::CgroupLeafPool* pool) : pool_(pool), thread_(&HostCleaner::work, this) {}
+HostCleaner::HostCleaner(os::CgroupLeafPool* pool)
+    : pool_(pool), thread_(start_thread(&HostCleaner::work, this)) {}
 
 HostCleaner::~HostCleaner() {
   {

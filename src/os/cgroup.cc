@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -153,6 +155,15 @@ void remove_abandoned_pools(const std::string& place) noexcept {
 }  // namespace
 
 std::string new_cgroup_name() { return std::to_string(::getpid()) + "-" + random_hex_id(); }
+
+bool is_in_cgroup_hierarchy(std::string path) noexcept {
+  struct statfs is = {};
+  while (!path.empty()) {
+    if (::statfs(path.c_str(), &is) == 0) return is.f_type == CGROUP2_SUPER_MAGIC;
+    path.resize(parent_of(path).size());
+  }
+  return false;
+}
 
 Result<bool> cgroup_in_use(const std::string& path) noexcept {
   const auto lock = lock_directory(path, LOCK_SH);

@@ -107,6 +107,10 @@ struct CgroupPosition {
 /// From the text of /proc/self/mountinfo and /proc/self/cgroup (proc(5), cgroups(7)).
 CgroupPosition cgroup_position(std::string_view mount_info, std::string_view own);
 
+/// Whether a path is in the v2 hierarchy as it is mounted here: it, or what is there of the directories above
+/// it.
+bool is_in_cgroup_hierarchy(std::string path) noexcept;
+
 /// Whether a pool lives that made this cgroup directory, in whatever process: it holds its lock.
 Result<bool> cgroup_in_use(const std::string& path) noexcept;
 

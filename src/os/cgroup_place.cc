@@ -1,5 +1,6 @@
 // Where Caisson may make cgroups: found by looking, proved by doing.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -132,10 +133,13 @@ std::string problem(std::string what, const std::string& path, const Error& erro
 
 // What fails there, or nothing.
 std::optional<std::string> try_place(const std::string& directory) {
-  const std::string leaf = directory + "/probe-" + random_hex_id();
+  // Named as pools are: one whose process died while it tried is removed with theirs.
+  const std::string leaf = directory + "/" + new_cgroup_name();
   const auto made = make_cgroup_beneath(directory, leaf);
   if (!made) return problem("making", leaf, made.error());
-  const Fd cgroup = Fd::adopt(::open(leaf.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Fd cgroup = Fd::adopt(::open(leaf.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // As a pool is, so that nobody takes it for a dead process's meanwhile.
+  if (cgroup) static_cast<void>(::flock(cgroup.number(), LOCK_EX | LOCK_NB));
   const Fd killer = Fd::adopt(::open((leaf + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
   std::optional<std::string> failure;
   if (!cgroup || !killer) {

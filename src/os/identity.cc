@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <vector>
@@ -24,7 +25,11 @@ std::uint64_t own_start_time() {
 
 }  // namespace
 
-ProcessIdentity own_identity() { return {::getpid(), own_start_time(), boot_id()}; }
+ProcessIdentity own_identity() {
+  struct stat is = {};
+  const bool known = ::stat("/proc/self/ns/cgroup", &is) == 0;
+  return {::getpid(), own_start_time(), boot_id(), known ? is.st_ino : 0};
+}
 
 Result<std::string> home_directory() {
   std::vector<char> buffer(1024);

@@ -16,6 +16,9 @@ struct ProcessIdentity {
   pid_t pid;
   std::uint64_t start_time;
   std::string boot_id;
+  /// The inode of the cgroup namespace that paths of its cgroups are seen in (cgroup_namespaces(7)); 0:
+  /// unknown.
+  std::uint64_t cgroup_namespace = 0;
 };
 /// Read anew each time: a fork changes it. `start_time` is 0 where /proc is not there.
 ProcessIdentity own_identity();

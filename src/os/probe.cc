@@ -99,6 +99,10 @@ std::vector<KernelFeature> probe_kernel() {
 std::string missing_requirement(const std::vector<KernelFeature>& features) {
   for (const KernelFeature& feature : features) {
     if (!feature.required || feature.works) continue;
+    if (feature.works.error() == error_of(EMFILE) || feature.works.error() == error_of(ENFILE)) {
+      return std::string(feature.name) + " cannot be tried: " + feature.works.error().message() +
+             "; raise the limit of descriptors (ulimit -n)";
+    }
     return "Linux " + kernel_release() + " does not give us " + std::string(feature.name) + " (" +
            feature.works.error().message() + "), which Caisson needs and every Linux has from " +
            std::to_string(feature.since.major) + "." + std::to_string(feature.since.minor) +

@@ -40,6 +40,12 @@ TEST(Probe, TheFirstMissingRequirementIsNamed) {
   EXPECT_THAT(missing, testing::Not(testing::HasSubstr("clone3")));
 }
 
+TEST(Probe, WantOfDescriptorsIsNoMissingFeature) {
+  const std::string why = missing_requirement({{"openat2", {5, 6}, true, error_of(EMFILE)}});
+  EXPECT_THAT(why, testing::HasSubstr("ulimit -n"));
+  EXPECT_THAT(why, testing::Not(testing::HasSubstr("seccomp")));
+}
+
 TEST(Probe, OptionalFeatureIsNotClaimedByAnOlderKernel) {
   const bool new_enough = parse_kernel_version(kernel_release()) >= KernelVersion{6, 15};
   for (const KernelFeature& feature : probe_kernel()) {

@@ -105,6 +105,7 @@ TEST_F(VerbsTest, ReapDoesNotCallWhatItMustLeaveNothing) {
   const Ended ended = caisson({"reap"});
   EXPECT_THAT(ended.out, IsEmpty()) << ended;
   EXPECT_THAT(ended.err, HasSubstr("is left for the next recovery"));
+  EXPECT_EQ(ended.code, 1);
   std::filesystem::remove_all(record);
   EXPECT_EQ(caisson({"reap"}).code, 0);
 }

@@ -4,14 +4,17 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <optional>
+#include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "caisson/contract/awaitable.h"
 
@@ -21,8 +24,9 @@ namespace caisson::kit {
 /// execution contexts of the coroutines that wait for them must still exist then.
 class Workers {
  public:
-  explicit Workers(std::size_t threads) : pool_(threads) {}
-  ~Workers() { pool_.join(); }
+  /// Throws SandboxError (unavailable) when so many threads cannot be had.
+  explicit Workers(std::size_t threads);
+  ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -34,7 +38,7 @@ class Workers {
   /// Runs `call` on a worker, with nobody waiting for it. It must not throw.
   template <class Call>
   void post(Call call) {
-    boost::asio::post(pool_, std::move(call));
+    boost::asio::post(queue_, std::move(call));
   }
 
  private:
@@ -68,22 +72,27 @@ class Workers {
     void operator()(Handler handler) const {
       auto executor = boost::asio::prefer(boost::asio::get_associated_executor(handler),
                                           boost::asio::execution::outstanding_work.tracked);
-      boost::asio::post(*pool, [job = job, executor, handler = std::move(handler)]() mutable {
+      boost::asio::post(*queue, [job = job, executor, handler = std::move(handler)]() mutable {
         (*job)();
         boost::asio::post(executor, std::move(handler));
       });
     }
-    boost::asio::thread_pool* pool;
+    boost::asio::io_context* queue;
     Job<Call>* job;
   };
 
-  boost::asio::thread_pool pool_;
+  void join() noexcept;
+
+  // No thread_pool: its constructor waits for ever when it gets some threads and not all (Asio 1.26).
+  boost::asio::io_context queue_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> open_;
+  std::vector<std::thread> threads_;
 };
 
 template <class Call>
 Awaitable<std::invoke_result_t<Call&>> Workers::run(Call call) {
   Job<Call> job{std::move(call)};
-  Initiation<Call> initiation{&pool_, &job};
+  Initiation<Call> initiation{&queue_, &job};
   co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>&, void()>(
       initiation, boost::asio::use_awaitable);
   if (job.error) std::rethrow_exception(job.error);

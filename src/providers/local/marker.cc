@@ -74,6 +74,7 @@ void write_marker(const Layout& layout, const Marker& marker) {
   owner["pid"] = marker.owner.pid;
   owner["start_time"] = marker.owner.start_time;
   owner["boot_id"] = marker.owner.boot_id;
+  owner["cgroup_namespace"] = marker.owner.cgroup_namespace;
   json::object object;
   object["id"] = marker.id;
   object["workspace_key"] = marker.workspace_key;
@@ -103,6 +104,7 @@ os::Result<Marker> read_marker(const Layout& layout, const std::string& id) {
     marker.owner.pid = number_of<pid_t>(owner->get_object(), "pid");
     marker.owner.start_time = number_of<std::uint64_t>(owner->get_object(), "start_time");
     marker.owner.boot_id = string_of(owner->get_object(), "boot_id");
+    marker.owner.cgroup_namespace = number_of<std::uint64_t>(owner->get_object(), "cgroup_namespace");
   }
   return marker;
 }

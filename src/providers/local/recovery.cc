@@ -13,8 +13,10 @@
 #include "os/directory_users.h"
 #include "os/fault_point.h"
 #include "os/files.h"
+#include "os/identity.h"
 #include "os/lock.h"
 #include "os/remove_tree.h"
+#include "os/spawn.h"
 #include "providers/local/marker.h"
 #include "providers/local/workspace_lock.h"
 
@@ -24,6 +26,7 @@ namespace {
 constexpr std::chrono::seconds kill_patience{2};
 constexpr int most_looks = 100;
 constexpr std::chrono::milliseconds look_step{1};
+constexpr std::chrono::milliseconds use_step{20};
 
 class Recovery {
  public:
@@ -124,8 +127,9 @@ class Recovery {
   }
 
   bool end_processes(const Marker& marker) const {
+    if (marker.owner.boot_id != own_.boot_id) return true;
     const std::optional<std::string> cgroup = cgroup_to_kill(marker);
-    if (!cgroup) return true;
+    if (!cgroup || !can_see(*cgroup, marker.owner)) return wait_until_unused(marker);
     if (is_in_use(*cgroup)) {
       left("session " + marker.id, "its owner, who gave it up, lives and has others");
       return false;
@@ -135,6 +139,28 @@ class Recovery {
     if (removed) return true;
     left("session " + marker.id, "its processes do not end: " + removed.error().message());
     return false;
+  }
+
+  // Whether a cgroup of that path that is not there is no more, rather than not to be seen from here.
+  bool can_see(const std::string& cgroup, const os::ProcessIdentity& owner) const {
+    return os::candidate_exists({}, cgroup) ||
+           (owner.cgroup_namespace == own_.cgroup_namespace && os::is_in_cgroup_hierarchy(cgroup));
+  }
+
+  // Processes that nothing here can name: shims end them with their owner, at once. What has not ended by
+  // then is seen at least where it uses the scratch directory.
+  bool wait_until_unused(const Marker& marker) const {
+    if (marker.durability == SandboxDurability::persistent) return true;
+    const auto until = std::chrono::steady_clock::now() + kill_patience;
+    while (os::directory_users(layout_.ephemeral, {marker.id}).used.contains(marker.id)) {
+      if (std::chrono::steady_clock::now() >= until) {
+        left("session " + marker.id, "processes of it live, and cannot be ended from here; those that use " +
+                                         layout_.ephemeral_path(marker.id) + " are to be killed by hand");
+        return false;
+      }
+      std::this_thread::sleep_for(use_step);
+    }
+    return true;
   }
 
   bool recover_wish(const std::string& key) const {
@@ -175,6 +201,7 @@ class Recovery {
 
   const Layout& layout_;
   const kit::Log& log_;
+  const os::ProcessIdentity own_ = os::own_identity();
   std::vector<std::string> handled_;
 };
 

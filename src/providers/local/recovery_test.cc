@@ -246,6 +246,34 @@ TEST_F(RecoveryTest, S94_ADeadOwnersProcessesAreKilled) {
   fs::remove(place->directory, in_use);
 }
 
+TEST_F(RecoveryTest, S94_ASessionWhoseProcessesCannotBeSeenStaysWhileItsScratchIsUsed) {
+  const auto place = os::find_cgroup_place();
+  if (!place) GTEST_SKIP() << place.error();
+  // Of an owner who saw that path in another cgroup namespace, and of one who saw it in this.
+  Child owner([&] {
+    const std::string cgroup = place->directory + "/" + os::new_cgroup_name();
+    os::ProcessIdentity other = os::own_identity();
+    ++other.cgroup_namespace;
+    for (const auto& [id, identity] : {std::pair(one_id, other), std::pair(other_id, os::own_identity())}) {
+      static_cast<void>(
+          std::make_unique<SessionOnDisk>(layout_, record_of(id, Durability::ephemeral), identity, cgroup)
+              .release());
+    }
+  });
+  owner.kill();
+  {
+    const Child in_one([&] { fs::current_path(scratch(one_id)); });
+    const Child in_other([&] { fs::current_path(scratch(other_id)); });
+    EXPECT_THAT(recovered(), ElementsAre("session " + other_id))
+        << "the control: that cgroup is known to be gone";
+    EXPECT_THAT(remembered_.text(), HasSubstr("processes of it live"));
+    EXPECT_TRUE(fs::exists(scratch(one_id)));
+    EXPECT_TRUE(fs::exists(record(one_id)));
+  }
+  EXPECT_THAT(recovered(), ElementsAre("session " + one_id));
+  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+}
+
 TEST_F(RecoveryTest, S92_ScratchWithoutAMarkerIsRemovedUnlessItIsUsed) {
   if (!os::is_root())
     GTEST_SKIP() << "an ordinary user may not look into others' processes, and so keeps all";
