@@ -21,7 +21,8 @@ namespace caisson::kit {
 
 /// One started command, as its test holds it. Its leader ends when end() is called, or by kill().
 struct ScriptedCommand {
-  std::string session;  ///< The id.
+  mutable std::recursive_mutex mutex;  ///< For what its tree shares with a test's thread.
+  std::string session;                 ///< The id.
   std::shared_ptr<const ExecPlan> plan;
   os::Fd in;  ///< The command's ends of its pipes.
   os::Fd out;
@@ -40,6 +41,7 @@ struct ScriptedCommand {
   void write_error(std::string_view text) const { (void)os::write_all(err, text); }
   /// Ends the leader; its pipes close with it unless a descendant keeps them.
   void end(ExecEnded how, bool descendants = false) {
+    const std::lock_guard lock(mutex);
     ended = std::move(how);
     empty = !descendants;
     if (!descendants) close_streams();
@@ -65,9 +67,16 @@ class ScriptedTree final : public ExecTree {
     command_->watched = true;
     return leader_;
   }
-  std::optional<ExecEnded> try_reap() override { return command_->ended; }
-  void signal(int number) noexcept override { command_->signals.push_back(number); }
+  std::optional<ExecEnded> try_reap() override {
+    const std::lock_guard lock(command_->mutex);
+    return command_->ended;
+  }
+  void signal(int number) noexcept override {
+    const std::lock_guard lock(command_->mutex);
+    command_->signals.push_back(number);
+  }
   void kill() noexcept override {
+    const std::lock_guard lock(command_->mutex);
     ++command_->kills;
     if (!command_->dies_of_kill) return;
     command_->empty = true;
@@ -80,8 +89,14 @@ class ScriptedTree final : public ExecTree {
     command_->ended = how;
     command_->leader_end.reset();
   }
-  bool empty() noexcept override { return command_->ended && command_->empty; }
-  void retire() noexcept override { command_->retired = true; }
+  bool empty() noexcept override {
+    const std::lock_guard lock(command_->mutex);
+    return command_->ended && command_->empty;
+  }
+  void retire() noexcept override {
+    const std::lock_guard lock(command_->mutex);
+    command_->retired = true;
+  }
 
  private:
   std::shared_ptr<ScriptedCommand> command_;
