@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "os/cgroup.h"
+#include "os/clock.h"
 #include "os/files.h"
 #include "os/self.h"
 #include "providers/local/marker.h"
@@ -249,12 +250,15 @@ TEST_F(RecoveryTest, S94_ADeadOwnersProcessesAreKilled) {
 TEST_F(RecoveryTest, S94_ASessionWhoseProcessesCannotBeSeenStaysWhileItsScratchIsUsed) {
   const auto place = os::find_cgroup_place();
   if (!place) GTEST_SKIP() << place.error();
+  // Names that no other test's processes use.
+  const std::string unseen = os::random_hex_id();
+  const std::string seen = os::random_hex_id();
   // Of an owner who saw that path in another cgroup namespace, and of one who saw it in this.
   Child owner([&] {
     const std::string cgroup = place->directory + "/" + os::new_cgroup_name();
     os::ProcessIdentity other = os::own_identity();
     ++other.cgroup_namespace;
-    for (const auto& [id, identity] : {std::pair(one_id, other), std::pair(other_id, os::own_identity())}) {
+    for (const auto& [id, identity] : {std::pair(unseen, other), std::pair(seen, os::own_identity())}) {
       static_cast<void>(
           std::make_unique<SessionOnDisk>(layout_, record_of(id, Durability::ephemeral), identity, cgroup)
               .release());
@@ -262,15 +266,15 @@ TEST_F(RecoveryTest, S94_ASessionWhoseProcessesCannotBeSeenStaysWhileItsScratchI
   });
   owner.kill();
   {
-    const Child in_one([&] { fs::current_path(scratch(one_id)); });
-    const Child in_other([&] { fs::current_path(scratch(other_id)); });
-    EXPECT_THAT(recovered(), ElementsAre("session " + other_id))
+    const Child in_one([&] { fs::current_path(scratch(unseen)); });
+    const Child in_other([&] { fs::current_path(scratch(seen)); });
+    EXPECT_THAT(recovered(), ElementsAre("session " + seen))
         << "the control: that cgroup is known to be gone";
     EXPECT_THAT(remembered_.text(), HasSubstr("processes of it live"));
-    EXPECT_TRUE(fs::exists(scratch(one_id)));
-    EXPECT_TRUE(fs::exists(record(one_id)));
+    EXPECT_TRUE(fs::exists(scratch(unseen)));
+    EXPECT_TRUE(fs::exists(record(unseen)));
   }
-  EXPECT_THAT(recovered(), ElementsAre("session " + one_id));
+  EXPECT_THAT(recovered(), ElementsAre("session " + unseen));
   EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
 }
 
@@ -327,16 +331,18 @@ TEST_F(RecoveryTest, S92_ScratchIsKeptWhereAProcessCannotBeLookedInto) {
 
 TEST_F(RecoveryTest, S30_WhatCannotBeRemovedIsLeftForTheNextTime) {
   make_dead({{one_id, Durability::ephemeral}, {other_id, Durability::ephemeral}});
-  const os::Fd file = os::Fd::adopt(::open((scratch(one_id) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
-  int flag = FS_IMMUTABLE_FL;
-  if (::ioctl(file.number(), FS_IOC_SETFLAGS, &flag) != 0) {
+  // Not held open: that would be a use.
+  const auto set_flags = [this](int flags) {
+    const os::Fd file = os::Fd::adopt(::open((scratch(one_id) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
+    return ::ioctl(file.number(), FS_IOC_SETFLAGS, &flags) == 0;
+  };
+  if (!set_flags(FS_IMMUTABLE_FL)) {
     GTEST_SKIP() << "needs CAP_LINUX_IMMUTABLE and a file system with that flag";
   }
   EXPECT_THAT(recovered(), ElementsAre("session " + other_id)) << "the rest is handled all the same";
   EXPECT_TRUE(fs::exists(record(one_id)));
   EXPECT_THAT(remembered_.text(), HasSubstr(one_id + " is left for the next recovery"));
-  flag = 0;
-  ASSERT_EQ(::ioctl(file.number(), FS_IOC_SETFLAGS, &flag), 0);
+  ASSERT_TRUE(set_flags(0));
   EXPECT_THAT(recovered(), ElementsAre("session " + one_id));
   EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
 }
