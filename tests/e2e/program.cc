@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <boost/json/parse.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -140,7 +141,10 @@ bool Program::ended() {
 CaissonTest::CaissonTest()
     : env_{{"PATH", "/usr/local/bin:/usr/bin:/bin"},
            {"SANDBOX_LOCAL_ROOT", root_.path()},
-           {"TAI_MCP_SANDBOX_ISOLATION", "none"}} {}
+           {"TAI_MCP_SANDBOX_ISOLATION", "none"}} {
+  // Of a program built with that sanitizer.
+  if (const char* const options = std::getenv("TSAN_OPTIONS")) env_["TSAN_OPTIONS"] = options;
+}
 
 void CaissonTest::TearDown() {
   std::error_code ignored;
