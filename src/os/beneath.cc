@@ -197,6 +197,12 @@ Result<Fd> Beneath::open(std::string_view path, int flags) const {
   return Resolution(*this, std::move(*parts)).open(flags);
 }
 
+Result<Fd> Beneath::make_directories(std::string_view path) const {
+  Result<Parts> parts = relative_parts(path, path_);
+  if (!parts) return parts.error();
+  return make_all(*this, Resolution(*this, std::move(*parts)));
+}
+
 Result<Beneath::Place> Beneath::place_for(std::string_view path) const {
   Result<Parts> parts = relative_parts(path, path_);
   if (!parts) return parts.error();

@@ -29,6 +29,9 @@ class Beneath {
   /// ENOENT and the rest as openat(2).
   Result<Fd> open(std::string_view path, int flags) const;
 
+  /// Makes a directory and its missing parents (mode 0755), one component at a time, and opens it as O_PATH.
+  Result<Fd> make_directories(std::string_view path) const;
+
   /// A place to put a file: the directory that holds it, and its name there.
   struct Place {
     Fd directory;      ///< O_PATH
