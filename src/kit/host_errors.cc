@@ -23,6 +23,8 @@ const char* name_of(os::SpawnStep step) noexcept {
       return "giving it its descriptors";
     case os::SpawnStep::limits:
       return "setting its limits";
+    case os::SpawnStep::credentials:
+      return "giving it its user and its privileges";
     case os::SpawnStep::exec:
       return "running it";
     case os::SpawnStep::shim:

@@ -1,6 +1,8 @@
 // A vfork-like child that runs a function of ours on a stack of its own (clone3(2)).
 #pragma once
 
+#include <cstdint>
+
 #include "os/fd.h"
 
 namespace caisson::os {
@@ -14,7 +16,9 @@ struct ClonedChild {
 /// this process's memory: it may only make raw system calls, must be marked CAISSON_CHILD_CODE, and must end
 /// by execve or exit_group. Every signal is blocked in the child. The calling thread stands still until then;
 /// without CLONE_VFORK the child would run on this thread's thread-local storage while the thread does.
-/// `cgroup`: where the child is born (CLONE_INTO_CGROUP), when given.
-Result<ClonedChild> clone_child(void (*function)(void*), void* argument, FdRef cgroup) noexcept;
+/// `cgroup`: where the child is born (CLONE_INTO_CGROUP), when given. `namespaces`: those that are new for it
+/// (CLONE_NEW*).
+Result<ClonedChild> clone_child(void (*function)(void*), void* argument, FdRef cgroup,
+                                std::uint64_t namespaces = 0) noexcept;
 
 }  // namespace caisson::os

@@ -244,6 +244,10 @@ boost::system::result<ShimTree, SpawnFailure> spawn_under_shim(const SpawnPlan& 
   if (const auto fault = fault_point("shim.start"); !fault) {
     return failure_of(SpawnStep::shim, fault.error());
   }
+  if (!plan.limits.empty() || plan.namespaces != 0 || plan.raise_capabilities || plan.ids ||
+      plan.capability_mask || plan.no_new_privileges) {
+    return SpawnFailure{SpawnStep::shim, EINVAL};
+  }
   const auto program = shim_program();
   if (!program) return failure_of(SpawnStep::shim, program.error());
   int ends[2];

@@ -46,10 +46,11 @@ class ShimTree {
   bool killing_ = false;
 };
 
-/// Like spawn(), under a shim of its own; `plan.cgroup`, `program`, `extra` and `subreaper` are not used. The
-/// environment reaches the shim over its socket, never its own environ or command line. `cancel`: when it
-/// becomes readable (see Cancel), what was started is killed, and so is a leader that has not run its program
-/// yet. No shim is left behind by a failure.
+/// Like spawn(), under a shim of its own; `plan.cgroup`, `program`, `extra` and `subreaper` are not used, and
+/// a plan with limits, namespaces or credentials is refused (EINVAL). The environment reaches the shim over
+/// its socket, never its own environ or command line. `cancel`: when it becomes readable (see Cancel), what
+/// was started is killed, and so is a leader that has not run its program yet. No shim is left behind by a
+/// failure.
 boost::system::result<ShimTree, SpawnFailure> spawn_under_shim(const SpawnPlan& plan, FdRef cancel = {});
 
 /// Ends a spawn_under_shim that another thread waits in.

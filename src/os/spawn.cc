@@ -12,6 +12,7 @@
 
 #include <type_traits>
 
+#include "os/capability_calls.h"
 #include "os/clone_child.h"
 #include "os/fault_point.h"
 #include "os/raw_syscall.h"
@@ -41,6 +42,15 @@ struct Child {
   bool subreaper;
   int parent_death_signal;
   std::uint64_t descriptor_limit_soft;
+  const ResourceLimit* limits;
+  std::size_t limit_count;
+  bool raise_capabilities;
+  const SpawnIds* ids;
+  const gid_t* groups;  ///< Null leaves the supplementary groups.
+  std::size_t group_count;
+  bool limit_capabilities;
+  std::uint64_t capability_mask;
+  bool no_new_privileges;
   volatile SpawnStep step;
   volatile int number;  ///< 0 as long as nothing failed.
 };
@@ -110,13 +120,38 @@ CAISSON_CHILD_CODE void arrange_descriptors(Child* child) noexcept {
   check(child, SpawnStep::descriptors, raw_syscall(SYS_close_range, raw(first), ~0U, 0));
 }
 
-CAISSON_CHILD_CODE void set_descriptor_limit(Child* child) noexcept {
+CAISSON_CHILD_CODE void set_limits(Child* child) noexcept {
+  for (std::size_t i = 0; i < child->limit_count; ++i) {
+    struct rlimit64 limit;
+    limit.rlim_cur = child->limits[i].soft;
+    limit.rlim_max = child->limits[i].hard;
+    check(child, SpawnStep::limits,
+          raw_syscall(SYS_prlimit64, 0, raw(child->limits[i].resource), raw(&limit), 0));
+  }
   if (child->descriptor_limit_soft == 0) return;
   struct rlimit64 limit;
   check(child, SpawnStep::limits, raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, raw(&limit)));
   limit.rlim_cur =
       child->descriptor_limit_soft < limit.rlim_max ? child->descriptor_limit_soft : limit.rlim_max;
   check(child, SpawnStep::limits, raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, raw(&limit), 0));
+}
+
+CAISSON_CHILD_CODE void take_credentials(Child* child) noexcept {
+  const SpawnStep step = SpawnStep::credentials;
+  if (child->raise_capabilities) check(child, step, raise_permitted_to_ambient());
+  // The bounding set first, which takes a capability that the others lose.
+  if (child->limit_capabilities) check(child, step, drop_from_bounding_set(child->capability_mask));
+  if (child->ids != nullptr) {
+    // By raw calls, for libc would change every thread of ours.
+    const SpawnIds* const ids = child->ids;
+    if (child->groups != nullptr) {
+      check(child, step, raw_syscall(SYS_setgroups, child->group_count, raw(child->groups)));
+    }
+    check(child, step, raw_syscall(SYS_setresgid, ids->group, ids->group, ids->group));
+    check(child, step, raw_syscall(SYS_setresuid, ids->user, ids->user, ids->user));
+  }
+  if (child->limit_capabilities) check(child, step, drop_capabilities(child->capability_mask));
+  if (child->no_new_privileges) check(child, step, raw_syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1));
 }
 
 // As execvp(3), but for its fall-back to /bin/sh: whoever wants a shell says so.
@@ -151,15 +186,39 @@ CAISSON_CHILD_CODE void run_child(void* argument) noexcept {
     check(child, SpawnStep::directory, raw_syscall(SYS_fchdir, raw(child->directory)));
   arrange_descriptors(child);
   if (child->subreaper) check(child, SpawnStep::session, raw_syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1));
+  set_limits(child);
+  take_credentials(child);
+  // A change of credentials clears it.
   if (child->parent_death_signal != 0) {
     check(child, SpawnStep::session,
           raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, raw(child->parent_death_signal)));
   }
-  set_descriptor_limit(child);
   raw_syscall(SYS_umask, 022);
   const std::uint64_t none = 0;
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, raw(&none), 0, signal_set_size);
   execute(child);
+}
+
+// A change of ids makes the memory that it happens on undumpable (prctl(2), PR_SET_DUMPABLE), and the child's
+// is ours.
+class DumpableKept {
+ public:
+  explicit DumpableKept(bool at_stake) noexcept : before_(at_stake ? ::prctl(PR_GET_DUMPABLE) : -1) {}
+  ~DumpableKept() {
+    // 2 cannot be set, and is what the change itself sets where 0 is not.
+    if (before_ == 0 || before_ == 1) ::prctl(PR_SET_DUMPABLE, before_);
+  }
+  DumpableKept(const DumpableKept&) = delete;
+  DumpableKept& operator=(const DumpableKept&) = delete;
+
+ private:
+  int before_;
+};
+
+// A pointer that is not null even where there is nothing to point to.
+const gid_t* pointer_to(std::span<const gid_t> groups) noexcept {
+  static constexpr gid_t none = 0;
+  return groups.empty() ? &none : groups.data();
 }
 
 }  // namespace
@@ -179,11 +238,23 @@ boost::system::result<Process, SpawnFailure> spawn(const SpawnPlan& plan) noexce
   child.subreaper = plan.subreaper;
   child.parent_death_signal = plan.parent_death_signal;
   child.descriptor_limit_soft = plan.descriptor_limit_soft;
+  child.limits = plan.limits.data();
+  child.limit_count = plan.limits.size();
+  child.raise_capabilities = plan.raise_capabilities;
+  if (plan.ids) {
+    child.ids = &*plan.ids;
+    if (plan.ids->groups) child.groups = pointer_to(*plan.ids->groups);
+    if (plan.ids->groups) child.group_count = plan.ids->groups->size();
+  }
+  child.limit_capabilities = plan.capability_mask.has_value();
+  child.capability_mask = plan.capability_mask.value_or(0);
+  child.no_new_privileges = plan.no_new_privileges;
 
   if (const auto fault = fault_point("exec.spawn"); !fault) {
     return SpawnFailure{SpawnStep::clone, fault.error().value()};
   }
-  auto cloned = clone_child(&run_child, &child, plan.cgroup);
+  const DumpableKept dumpable(plan.ids.has_value());
+  auto cloned = clone_child(&run_child, &child, plan.cgroup, plan.namespaces);
   kill_point("exec.spawned");
   if (!cloned) return SpawnFailure{SpawnStep::clone, cloned.error().value()};
   Process process(std::move(cloned->pidfd), cloned->pid);

@@ -2,21 +2,49 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "os/capabilities.h"
 #include "os/process.h"
 
 namespace caisson::os {
 
 /// Which step failed before the new program ran; `shim` is the shim's own part (shim.h).
-enum class SpawnStep : std::uint8_t { clone, session, terminal, directory, descriptors, limits, exec, shim };
+enum class SpawnStep : std::uint8_t {
+  clone,
+  session,
+  terminal,
+  directory,
+  descriptors,
+  limits,
+  credentials,
+  exec,
+  shim
+};
 
 struct SpawnFailure {
   SpawnStep step;
   int number;  ///< errno
+};
+
+/// Who a child becomes: real, effective and saved ids alike. The capabilities of a user id that is not 0 go
+/// with the change (capabilities(7)).
+struct SpawnIds {
+  uid_t user;
+  gid_t group;
+  /// The supplementary groups; not given, they stay: a user namespace that has a single id may set none.
+  std::optional<std::span<const gid_t>> groups;
+};
+
+/// One limit of setrlimit(2), RLIM64_INFINITY for none.
+struct ResourceLimit {
+  int resource;
+  std::uint64_t soft;
+  std::uint64_t hard;
 };
 
 /// What to start. Everything is prepared by the caller; the child only makes system calls (clone3 with
@@ -35,6 +63,20 @@ struct SpawnPlan {
   bool subreaper = false;             ///< PR_SET_CHILD_SUBREAPER, which survives the exec.
   int parent_death_signal = 0;  ///< PR_SET_PDEATHSIG, when not 0: sent when the thread that spawned ends.
   std::uint64_t descriptor_limit_soft = 0;  ///< RLIMIT_NOFILE of the child; 0 leaves it.
+  std::span<const ResourceLimit>
+      limits;  ///< More limits, set with the privileges that the child begins with.
+
+  // For a program in namespaces of its own, and for one that has less than its parent. What stands above is
+  // done with the parent's privileges: the working directory may be one that the new user could not enter.
+  std::uint64_t namespaces = 0;  ///< New ones for the child (CLONE_NEW*). Its ids are mapped by the parent.
+  /// Makes every permitted capability inheritable and ambient, so that a program in a user namespace that has
+  /// no id map yet keeps them (D-5).
+  bool raise_capabilities = false;
+  std::optional<SpawnIds> ids;
+  /// The most that the program and all it starts may have: the other capabilities leave the bounding set
+  /// (which takes CAP_SETPCAP) and, after the change of ids, every other set.
+  std::optional<CapabilityMask> capability_mask;
+  bool no_new_privileges = false;  ///< PR_SET_NO_NEW_PRIVS.
 };
 
 /// Starts a process in a new session (setsid), with default signal dispositions, an empty signal mask and

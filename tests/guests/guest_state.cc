@@ -1,5 +1,5 @@
 // Prints what a program finds itself with, one "key value" a line: arguments, environment, descriptors,
-// signals, session, terminal, limits, umask and working directory.
+// signals, capabilities, ids, session, terminal, limits, umask and working directory.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 namespace {
 
@@ -24,7 +25,7 @@ void print_descriptors() {
   ::closedir(directory);
 }
 
-void print_signals() {
+void print_signals_and_capabilities() {
   std::FILE* status = std::fopen("/proc/self/status", "re");
   if (status == nullptr) return;
   char line[512];
@@ -34,8 +35,25 @@ void print_signals() {
     if (std::sscanf(line, "SigIgn: %llx", &mask) == 1) std::printf("ignored %llx\n", mask);
     if (std::sscanf(line, "SigCgt: %llx", &mask) == 1) std::printf("caught %llx\n", mask);
     if (std::sscanf(line, "SigPnd: %llx", &mask) == 1) std::printf("pending %llx\n", mask);
+    if (std::sscanf(line, "CapEff: %llx", &mask) == 1) std::printf("effective %llx\n", mask);
+    if (std::sscanf(line, "CapAmb: %llx", &mask) == 1) std::printf("ambient %llx\n", mask);
+    if (std::sscanf(line, "CapInh: %llx", &mask) == 1) std::printf("inheritable %llx\n", mask);
+    if (std::sscanf(line, "CapBnd: %llx", &mask) == 1) std::printf("bounding %llx\n", mask);
+    if (std::sscanf(line, "NoNewPrivs: %llx", &mask) == 1) std::printf("no_new_privileges %llx\n", mask);
   }
   std::fclose(status);
+}
+
+void print_credentials() {
+  uid_t users[3];
+  gid_t groups[3];
+  ::getresuid(&users[0], &users[1], &users[2]);
+  ::getresgid(&groups[0], &groups[1], &groups[2]);
+  std::printf("users %u %u %u\n", users[0], users[1], users[2]);
+  std::printf("groups %u %u %u\n", groups[0], groups[1], groups[2]);
+  gid_t more[64];
+  const int count = ::getgroups(64, more);
+  for (int i = 0; i < count; ++i) std::printf("supplementary %u\n", more[i]);
 }
 
 void print_terminal() {
@@ -53,13 +71,23 @@ int main(int argc, char** argv, char** environment) {
   for (int i = 0; i < argc; ++i) std::printf("argument %s\n", argv[i]);
   for (char** variable = environment; *variable != nullptr; ++variable)
     std::printf("variable %s\n", *variable);
-  print_signals();
+  print_signals_and_capabilities();
+  print_credentials();
   std::printf("session %s\n", ::getsid(0) == ::getpid() ? "own" : "other");
   print_terminal();
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   std::printf("descriptor_limit %llu\n", static_cast<unsigned long long>(limit.rlim_cur));
   std::printf("umask %03o\n", static_cast<unsigned>(::umask(0)));
+  for (const int resource : {RLIMIT_CORE, RLIMIT_STACK}) {
+    ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+    std::printf("limit %d %llu %llu\n", resource, static_cast<unsigned long long>(limit.rlim_cur),
+                static_cast<unsigned long long>(limit.rlim_max));
+  }
+  std::printf("process %d\n", static_cast<int>(::getpid()));
+  int death_signal = 0;
+  ::prctl(PR_GET_PDEATHSIG, &death_signal);
+  std::printf("parent_death_signal %d\n", death_signal);
   int subreaper = 0;
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
   std::printf("subreaper %d\n", subreaper);
