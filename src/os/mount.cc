@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 
 namespace caisson::os {
@@ -21,22 +20,15 @@ constexpr std::size_t longest_option = 255;
 // Another process renaming anything makes some resolutions with ".." fail with EAGAIN (openat2(2)).
 constexpr int most_tries = 256;
 
-MountFailure failure_of(int number, std::string_view step, const std::string& words = {}) {
-  std::string text(step);
-  text += ": ";
-  text += words.empty() ? std::strerror(number) : words;
-  return {number, std::move(text)};
-}
-
-MountResult<void> done_if(long result, std::string_view step) {
-  if (result < 0) return failure_of(errno, step);
+ExplainedResult<void> done_if(long result, const std::string& step) {
+  if (result < 0) return explained(errno, step);
   return {};
 }
 
-MountResult<Fd> adopt_if(int number, std::string_view step) {
-  if (number < 0) return failure_of(errno, step);
+ExplainedResult<Fd> adopt_if(int number, const std::string& step) {
+  if (number < 0) return explained(errno, step);
   auto clear = clear_of_standard_streams(Fd::adopt(number));
-  if (!clear) return failure_of(clear.error().value(), step);
+  if (!clear) return explained(clear.error(), step);
   return std::move(*clear);
 }
 
@@ -45,12 +37,12 @@ class Context {
  public:
   explicit Context(const char* type)
       : step_(std::string("creating ") + type), fd_(Fd::adopt(::fsopen(type, FSOPEN_CLOEXEC))) {
-    if (!fd_) failure_ = failure_of(errno, step_);
+    if (!fd_) failure_ = explained(errno, step_);
   }
 
   void set(const char* key, const std::string& value) {
     if (value.size() > longest_option) {
-      if (failure_.number == 0) failure_ = failure_of(ENAMETOOLONG, step_ + ": " + key);
+      if (failure_.number == 0) failure_ = explained(ENAMETOOLONG, step_ + ": " + key);
       return;
     }
     configure(FSCONFIG_SET_STRING, key, value.c_str());
@@ -58,7 +50,7 @@ class Context {
   void set(const char* key) { configure(FSCONFIG_SET_FLAG, key, nullptr); }
 
   /// The mount, or the first thing that failed.
-  MountResult<Fd> mount(unsigned attributes) {
+  ExplainedResult<Fd> mount(unsigned attributes) {
     configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     if (failure_.number != 0) return failure_;
     const int number = ::fsmount(fd_.number(), FSMOUNT_CLOEXEC, attributes);
@@ -76,7 +68,7 @@ class Context {
     if (value != nullptr) step_ += std::string("=") + value;
     fail(number);
   }
-  void fail(int number) { failure_ = failure_of(number, step_, messages()); }
+  void fail(int number) { failure_ = explained(number, step_, messages()); }
 
   // One message a read, each with its level before it: "e overlay: ...".
   std::string messages() const {
@@ -95,7 +87,7 @@ class Context {
 
   std::string step_;
   Fd fd_;
-  MountFailure failure_{0, {}};
+  ExplainedError failure_{0, {}};
 };
 
 // A path where a mount is to go, as an O_PATH descriptor.
@@ -120,12 +112,12 @@ bool is_plain(std::string_view path) noexcept { return path.find_first_of(",:\\"
 
 }  // namespace
 
-MountResult<Fd> clone_tree(const std::string& path, bool recursive) {
+ExplainedResult<Fd> clone_tree(const std::string& path, bool recursive) {
   const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0U);
   return adopt_if(::open_tree(AT_FDCWD, path.c_str(), flags), "copying the mount of " + path);
 }
 
-MountResult<void> set_attributes(FdRef mount, const MountAttributes& attributes, bool recursive) {
+ExplainedResult<void> set_attributes(FdRef mount, const MountAttributes& attributes, bool recursive) {
   mount_attr change{};
   if (attributes.read_only) change.attr_set |= MOUNT_ATTR_RDONLY;
   if (attributes.nosuid) change.attr_set |= MOUNT_ATTR_NOSUID;
@@ -137,9 +129,9 @@ MountResult<void> set_attributes(FdRef mount, const MountAttributes& attributes,
                  "setting a mount's attributes");
 }
 
-MountResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive) {
+ExplainedResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive) {
   // A negative number would be taken for a huge one, and its error for the mount's.
-  if (user_namespace.number < 0) return failure_of(EBADF, "mapping a mount's owners");
+  if (user_namespace.number < 0) return explained(EBADF, "mapping a mount's owners");
   mount_attr change{};
   change.attr_set = MOUNT_ATTR_IDMAP;
   change.userns_fd = static_cast<unsigned>(user_namespace.number);
@@ -148,8 +140,8 @@ MountResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive) {
                  "mapping a mount's owners");
 }
 
-MountResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode) {
-  if (size == 0 || inodes == 0) return failure_of(EINVAL, "creating tmpfs without a limit");
+ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode) {
+  if (size == 0 || inodes == 0) return explained(EINVAL, "creating tmpfs without a limit");
   std::array<char, 16> octal{};
   std::snprintf(octal.data(), octal.size(), "%o", mode & 07777U);
   Context context("tmpfs");
@@ -159,15 +151,15 @@ MountResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode)
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-MountResult<Fd> new_proc() {
+ExplainedResult<Fd> new_proc() {
   return Context("proc").mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
-MountResult<Fd> new_sysfs() {
+ExplainedResult<Fd> new_sysfs() {
   return Context("sysfs").mount(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
-MountResult<Fd> new_devpts(std::optional<gid_t> group) {
+ExplainedResult<Fd> new_devpts(std::optional<gid_t> group) {
   Context context("devpts");
   context.set("ptmxmode", "0666");
   context.set("mode", "0620");
@@ -175,7 +167,7 @@ MountResult<Fd> new_devpts(std::optional<gid_t> group) {
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
-MountResult<Fd> new_overlay(const OverlayLayers& layers) {
+ExplainedResult<Fd> new_overlay(const OverlayLayers& layers) {
   std::string joined;
   bool plain = is_plain(layers.upper) && is_plain(layers.work);
   for (const std::string& lower : layers.lowers) {
@@ -183,7 +175,7 @@ MountResult<Fd> new_overlay(const OverlayLayers& layers) {
     if (!joined.empty()) joined += ':';
     joined += lower;
   }
-  if (!plain) return failure_of(EINVAL, "creating overlay of a path with a comma, colon or backslash");
+  if (!plain) return explained(EINVAL, "creating overlay of a path with a comma, colon or backslash");
   Context context("overlay");
   if (joined.size() <= longest_option) {
     context.set("lowerdir", joined);
@@ -196,12 +188,12 @@ MountResult<Fd> new_overlay(const OverlayLayers& layers) {
   return context.mount(MOUNT_ATTR_NODEV);
 }
 
-MountResult<void> attach(FdRef mount, FdRef root, const std::string& path) {
+ExplainedResult<void> attach(FdRef mount, FdRef root, const std::string& path) {
   const auto step = [&] { return "mounting at " + (path.empty() ? "a descriptor" : path); };
   Fd place;
   if (!path.empty()) {
     auto opened = open_place(root, path);
-    if (!opened) return failure_of(opened.error().value(), step());
+    if (!opened) return explained(opened.error(), step());
     place = std::move(*opened);
   }
   return done_if(::move_mount(mount.number, "", path.empty() ? root.number : place.number(), "",
@@ -209,19 +201,19 @@ MountResult<void> attach(FdRef mount, FdRef root, const std::string& path) {
                  step());
 }
 
-MountResult<void> detach(const std::string& path) {
+ExplainedResult<void> detach(const std::string& path) {
   return done_if(::umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW), "detaching the mount at " + path);
 }
 
-MountResult<void> pivot_into(FdRef new_root) {
+ExplainedResult<void> pivot_into(FdRef new_root) {
   // Or what is detached here could go elsewhere too, and pivot_root refuses shared mounts.
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
-    return failure_of(errno, "making the mounts private");
+    return explained(errno, "making the mounts private");
   }
-  if (::fchdir(new_root.number) != 0) return failure_of(errno, "entering the new root");
+  if (::fchdir(new_root.number) != 0) return explained(errno, "entering the new root");
   // The old root comes to lie over the new one, at the same place, which spares a directory for it.
-  if (::syscall(SYS_pivot_root, ".", ".") != 0) return failure_of(errno, "changing the root");
-  if (::umount2(".", MNT_DETACH) != 0) return failure_of(errno, "detaching the old root");
+  if (::syscall(SYS_pivot_root, ".", ".") != 0) return explained(errno, "changing the root");
+  if (::umount2(".", MNT_DETACH) != 0) return explained(errno, "detaching the old root");
   return done_if(::chdir("/"), "entering the new root");
 }
 

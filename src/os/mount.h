@@ -9,23 +9,10 @@
 #include <span>
 #include <string>
 
+#include "os/explained.h"
 #include "os/fd.h"
 
 namespace caisson::os {
-
-/// Why a mount could not be made or changed.
-struct MountFailure {
-  int number;        ///< errno
-  std::string text;  ///< The step, and the kernel's own words where it has some: "creating overlay: overlay:
-                     ///< failed to resolve 'l': -2".
-};
-template <class T>
-using MountResult = boost::system::result<T, MountFailure>;
-
-[[noreturn]] inline void throw_exception_from_error(const MountFailure& failure,
-                                                    const boost::source_location&) {
-  throw boost::system::system_error(error_of(failure.number), failure.text);
-}
 
 // The descriptors that these return are mounts of no namespace yet: they have no path until attach(), may be
 // sent to another process, and are gone with their last descriptor when nobody attached them. All of it needs
@@ -34,7 +21,7 @@ using MountResult = boost::system::result<T, MountFailure>;
 /// A copy of what is mounted at `path` (open_tree(2) with OPEN_TREE_CLONE), which need not be the root of a
 /// mount, a file included; with the mounts beneath it when `recursive`. EINVAL, in a user namespace of one's
 /// own, when a mount from outside has others over parts of it and they would be left out.
-MountResult<Fd> clone_tree(const std::string& path, bool recursive);
+ExplainedResult<Fd> clone_tree(const std::string& path, bool recursive);
 
 /// What a mount is to have; what is false stays as it is. A mount from outside one's user namespace never
 /// loses any of the first four.
@@ -47,24 +34,24 @@ struct MountAttributes {
 };
 /// mount_setattr(2): on one mount, detached or the root of an attached one, or on all of the tree beneath it,
 /// or on none when one of them refuses.
-MountResult<void> set_attributes(FdRef mount, const MountAttributes& attributes, bool recursive);
+ExplainedResult<void> set_attributes(FdRef mount, const MountAttributes& attributes, bool recursive);
 /// Shows the owners of files as they are mapped in `user_namespace` (namespaces.h): an id on disk is what the
 /// namespace calls it outside. Detached mounts only. EINVAL where the file system cannot (overlay before
 /// 6.13, network file systems).
-MountResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive);
+ExplainedResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive);
 
 /// A tmpfs of at most `size` bytes and `inodes` files, neither of them 0 (the kernel would take it for no
 /// limit); its root has `mode`. nosuid, nodev.
-MountResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode);
+ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode);
 /// proc(5) of the PID namespace that the caller is in. nosuid, nodev, noexec. EPERM, in a user namespace of
 /// one's own, when every proc that one sees has something mounted over a part of it.
-MountResult<Fd> new_proc();
+ExplainedResult<Fd> new_proc();
 /// sysfs(5) of the network namespace, which must belong to one's user namespace. Read-only, nosuid, nodev,
 /// noexec.
-MountResult<Fd> new_sysfs();
+ExplainedResult<Fd> new_sysfs();
 /// devpts with terminals of its own, which belong to `group` when given (EINVAL for one that is not mapped)
 /// and have mode 0620; everybody may open its ptmx. nosuid, noexec.
-MountResult<Fd> new_devpts(std::optional<gid_t> group);
+ExplainedResult<Fd> new_devpts(std::optional<gid_t> group);
 
 /// The directories of an overlay, by paths that hold no comma, colon or backslash and are at most 255 bytes
 /// long; a relative one is seen from the working directory. Detached mounts do not serve: attach() them
@@ -77,21 +64,21 @@ struct OverlayLayers {
 };
 /// overlayfs of these. nodev. Where the lowers with a colon between them are over 255 bytes it takes 6.8;
 /// names of one letter serve 127 layers everywhere.
-MountResult<Fd> new_overlay(const OverlayLayers& layers);
+ExplainedResult<Fd> new_overlay(const OverlayLayers& layers);
 
 /// Puts a detached mount over what is at `path` with `root` as the root directory: no symlink in a foreign
 /// tree leads out of it (openat2(2), RESOLVE_IN_ROOT). An empty path is `root` itself, which may be a file.
 /// `root` not given: any path. A last symlink is refused (ELOOP). Descriptors opened before still see what is
 /// beneath.
-MountResult<void> attach(FdRef mount, FdRef root, const std::string& path);
+ExplainedResult<void> attach(FdRef mount, FdRef root, const std::string& path);
 
 /// Takes the topmost mount at a path, and all beneath it, out of the namespace (umount2(2), MNT_DETACH); it
 /// ends with its last user.
-MountResult<void> detach(const std::string& path);
+ExplainedResult<void> detach(const std::string& path);
 
 /// Makes `new_root`, the root of an attached mount, the root and working directory of this process's mount
 /// namespace, and detaches all that was there before. Every mount of the namespace becomes private first. For
 /// a process alone in a mount namespace of its own.
-MountResult<void> pivot_into(FdRef new_root);
+ExplainedResult<void> pivot_into(FdRef new_root);
 
 }  // namespace caisson::os

@@ -45,7 +45,7 @@ std::string text_of(const std::string& path) {
 }
 
 template <class T>
-std::string outcome_of(const MountResult<T>& result) {
+std::string outcome_of(const ExplainedResult<T>& result) {
   return result ? "fine" : result.error().text;
 }
 

@@ -1,0 +1,146 @@
+// Id maps by /proc and by the programs that have the privilege for it.
+#include "os/id_map.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "os/capabilities.h"
+#include "os/spawn.h"
+
+namespace caisson::os {
+namespace {
+
+// Where the programs are; the caller's PATH is not asked, for they are run with privilege.
+constexpr std::string_view program_path = "/usr/bin:/bin:/usr/local/bin";
+constexpr std::size_t longest_message = 4096;
+
+bool parse_number(std::string_view text, std::uint32_t& number) noexcept {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// The text up to a separator, which is taken off with it.
+std::string_view take(std::string_view& text, char separator) noexcept {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view field = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return field;
+}
+
+bool may_map_anything() noexcept {
+  constexpr CapabilityMask needed = capability(CAP_SETUID) | capability(CAP_SETGID);
+  const auto own = own_capabilities();
+  return own && (own->effective & needed) == needed;
+}
+
+bool is_only(const std::vector<IdMapping>& map, std::uint32_t own) noexcept {
+  return map.size() == 1 && map.front().count == 1 && map.front().outside == own;
+}
+
+// One write(2), as the kernel wants it.
+Result<void> write_file(const std::string& path, std::string_view text) noexcept {
+  const Fd file = Fd::adopt(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return last_error();
+  const auto count = write_some(file, text.data(), text.size());
+  if (!count) return count.error();
+  return {};
+}
+
+ExplainedResult<void> write_by_proc(const std::string& process, const IdMaps& maps, bool deny_setgroups) {
+  const auto text_of = [](const std::vector<IdMapping>& map) {
+    std::string text;
+    for (const auto& [inside, outside, count] : map) {
+      text += std::to_string(inside) + ' ' + std::to_string(outside) + ' ' + std::to_string(count) + '\n';
+    }
+    return text;
+  };
+  const auto write = [&](const char* name, const std::string& text) -> ExplainedResult<void> {
+    const auto done = write_file(process + "/" + name, text);
+    if (!done) return explained(done.error(), std::string("writing the ") + name + " of a user namespace");
+    return {};
+  };
+  auto done = write("uid_map", text_of(maps.users));
+  if (done && deny_setgroups) done = write("setgroups", "deny");
+  if (done) done = write("gid_map", text_of(maps.groups));
+  return done;
+}
+
+ExplainedResult<void> write_by_program(const char* name, pid_t pid, const std::vector<IdMapping>& map) {
+  std::vector<std::string> words{name, std::to_string(pid)};
+  for (const auto& [inside, outside, count] : map) {
+    for (const std::uint32_t number : {inside, outside, count}) words.push_back(std::to_string(number));
+  }
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  argv.push_back(nullptr);
+  const char* const envp[] = {nullptr};
+  const std::vector<std::string> paths = exec_candidates(name, program_path);
+  std::vector<const char*> candidates;
+  for (const std::string& path : paths) candidates.push_back(path.c_str());
+
+  const auto input = open_empty_input();
+  auto pipe = make_pipe();
+  if (!input || !pipe) return explained(input ? pipe.error() : input.error(), std::string("running ") + name);
+  SpawnPlan plan;
+  plan.candidates = candidates;
+  plan.argv = argv.data();
+  plan.envp = envp;
+  plan.descriptors[0] = *input;
+  plan.descriptors[1] = pipe->write;
+  plan.descriptors[2] = pipe->write;
+  auto process = spawn(plan);
+  pipe->write.reset();
+  if (!process) {
+    return explained(process.error().number, std::string("running ") + name + " (of the package uidmap)");
+  }
+  auto message = read_all(pipe->read, longest_message);
+  // A program that has not done with its words must not wait for us.
+  pipe->read.reset();
+  const Reaped end = process->reap();
+  if (!end.status) return explained(end.lost, std::string("waiting for ") + name);
+  if (!end.status->signaled && end.status->code == 0) return {};
+  std::string words_of_its_own = message ? std::move(*message) : std::string();
+  while (!words_of_its_own.empty() && words_of_its_own.back() == '\n') words_of_its_own.pop_back();
+  return explained(EPERM, std::string("mapping ids by ") + name, words_of_its_own);
+}
+
+}  // namespace
+
+std::vector<IdRange> parse_subordinate_ids(std::string_view text, std::string_view user_name, uid_t user) {
+  std::vector<IdRange> ranges;
+  while (!text.empty()) {
+    std::string_view line = take(text, '\n');
+    const std::string_view who = take(line, ':');
+    std::uint32_t number = 0;
+    const bool ours =
+        (!user_name.empty() && who == user_name) || (parse_number(who, number) && number == user);
+    IdRange range{};
+    if (!ours || !parse_number(take(line, ':'), range.first) || !parse_number(line, range.count)) continue;
+    // The last id, 2^32 - 1, is nobody's.
+    if (range.count == 0 || std::uint64_t{range.first} + range.count > 0xffffffffU) continue;
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+IdMaps single_id_maps(uid_t user, gid_t group) noexcept {
+  return {{{user, ::geteuid(), 1}}, {{group, ::getegid(), 1}}};
+}
+
+ExplainedResult<void> write_id_maps(const Process& child, const IdMaps& maps) {
+  const std::string process = "/proc/" + std::to_string(child.pid());
+  if (may_map_anything()) return write_by_proc(process, maps, false);
+  if (is_only(maps.users, ::geteuid()) && is_only(maps.groups, ::getegid())) {
+    return write_by_proc(process, maps, true);
+  }
+  auto done = write_by_program("newuidmap", child.pid(), maps.users);
+  if (done) done = write_by_program("newgidmap", child.pid(), maps.groups);
+  return done;
+}
+
+}  // namespace caisson::os
