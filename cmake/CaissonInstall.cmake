@@ -33,7 +33,8 @@ function(caisson_library target kind exported)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-  target_link_libraries(${target} PUBLIC Boost::headers Boost::json Threads::Threads)
+  target_link_libraries(${target} PUBLIC Boost::headers Boost::json Threads::Threads
+    PRIVATE $<BUILD_INTERFACE:PkgConfig::libseccomp>)
   if(CAISSON_INSTALL)
     install(TARGETS ${target} EXPORT CaissonTargets
       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -41,6 +42,8 @@ function(caisson_library target kind exported)
 endfunction()
 
 caisson_library(caisson_static STATIC caisson)
+# By its plain name, so that whoever links ours needs no pkg-config.
+target_link_libraries(caisson_static INTERFACE $<INSTALL_INTERFACE:seccomp>)
 if(CAISSON_SHARED)
   caisson_library(caisson_shared SHARED caisson-shared)
   target_link_options(caisson_shared PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/caisson.map")

@@ -39,6 +39,8 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(libseccomp REQUIRED IMPORTED_TARGET libseccomp>=2.5.4)
 
 # What every target of ours is compiled with; not exported.
 add_library(caisson_flags INTERFACE)
