@@ -203,7 +203,7 @@ boost::system::result<ShimTree, SpawnFailure> spawn_under_shim(const SpawnPlan& 
     return failure_of(SpawnStep::shim, fault.error());
   }
   if (!plan.limits.empty() || plan.namespaces != 0 || plan.raise_capabilities || plan.ids ||
-      plan.capability_mask || plan.no_new_privileges) {
+      plan.capability_mask || plan.no_new_privileges || !plan.seccomp.empty()) {
     return SpawnFailure{SpawnStep::shim, EINVAL};
   }
   const auto program = shim_program();

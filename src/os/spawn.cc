@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -16,6 +18,7 @@
 #include "os/clone_child.h"
 #include "os/fault_point.h"
 #include "os/raw_syscall.h"
+#include "os/seccomp.h"
 
 namespace caisson::os {
 
@@ -51,6 +54,7 @@ struct Child {
   bool limit_capabilities;
   std::uint64_t capability_mask;
   bool no_new_privileges;
+  sock_fprog filter;  ///< No instructions: none.
   volatile SpawnStep step;
   volatile int number;  ///< 0 as long as nothing failed.
 };
@@ -196,6 +200,10 @@ CAISSON_CHILD_CODE void run_child(void* argument) noexcept {
   raw_syscall(SYS_umask, 022);
   const std::uint64_t none = 0;
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, raw(&none), 0, signal_set_size);
+  if (child->filter.len != 0) {
+    check(child, SpawnStep::credentials,
+          raw_syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, raw(&child->filter)));
+  }
   execute(child);
 }
 
@@ -249,6 +257,11 @@ boost::system::result<Process, SpawnFailure> spawn(const SpawnPlan& plan) noexce
   child.limit_capabilities = plan.capability_mask.has_value();
   child.capability_mask = plan.capability_mask.value_or(0);
   child.no_new_privileges = plan.no_new_privileges;
+  if (!plan.seccomp.empty()) {
+    const auto filter = filter_of(plan.seccomp);
+    if (!filter) return SpawnFailure{SpawnStep::credentials, filter.error().value()};
+    child.filter = *filter;
+  }
 
   if (const auto fault = fault_point("exec.spawn"); !fault) {
     return SpawnFailure{SpawnStep::clone, fault.error().value()};

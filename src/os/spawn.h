@@ -77,6 +77,9 @@ struct SpawnPlan {
   /// (which takes CAP_SETPCAP) and, after the change of ids, every other set.
   std::optional<CapabilityMask> capability_mask;
   bool no_new_privileges = false;  ///< PR_SET_NO_NEW_PRIVS.
+  /// A filter's program (seccomp_policy.h), loaded last of all, when not empty: 0.2 ms a start. For a parent
+  /// that cannot be under the filter itself, which would refuse it the clone3 of its next spawn.
+  std::string_view seccomp;
 };
 
 /// Starts a process in a new session (setsid), with default signal dispositions, an empty signal mask and

@@ -12,6 +12,7 @@
 
 #include <filesystem>
 
+#include "os/seccomp_policy.h"
 #include "os/shim.h"
 #include "os/spawn.h"
 #include "tests/support/forked.h"
@@ -205,6 +206,22 @@ TEST_F(SpawnPrivileges, LimitsAreThePlansWhoeverTheUserIs) {
   EXPECT_EQ(output_of(plan_), failure_at(SpawnStep::limits, EINVAL));
 }
 
+TEST_F(SpawnPrivileges, S101_FilterBindsTheProgramAndNotItsParent) {
+  const auto policy = compile_seccomp_policy();
+  ASSERT_TRUE(policy);
+  EXPECT_THAT(state(plan_, "seccomp"), ElementsAre("0"));
+  plan_.seccomp = *policy;
+  plan_.no_new_privileges = true;
+  plan_.ids = SpawnIds{54321, 54322, std::span<const gid_t>()};
+  EXPECT_THAT(state(plan_, "seccomp"), ElementsAre("2"));
+  EXPECT_EQ(::prctl(PR_GET_SECCOMP), 0);
+  // With neither privilege nor the renunciation of more, the kernel takes none.
+  plan_.no_new_privileges = false;
+  EXPECT_EQ(output_of(plan_), failure_at(SpawnStep::credentials, EACCES));
+  plan_.seccomp = "seven..";
+  EXPECT_EQ(output_of(plan_), failure_at(SpawnStep::credentials, EINVAL));
+}
+
 // What a shim would not do is no plan for it.
 TEST_F(SpawnPrivileges, ShimRefusesWhatItWouldNotDo) {
   const auto refused = [](const SpawnPlan& plan) {
@@ -229,6 +246,9 @@ TEST_F(SpawnPrivileges, ShimRefusesWhatItWouldNotDo) {
   EXPECT_TRUE(refused(plan));
   plan = plan_;
   plan.raise_capabilities = true;
+  EXPECT_TRUE(refused(plan));
+  plan = plan_;
+  plan.seccomp = "12345678";
   EXPECT_TRUE(refused(plan));
 }
 

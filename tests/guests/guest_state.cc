@@ -39,6 +39,7 @@ void print_signals_and_capabilities() {
     if (std::sscanf(line, "CapAmb: %llx", &mask) == 1) std::printf("ambient %llx\n", mask);
     if (std::sscanf(line, "CapInh: %llx", &mask) == 1) std::printf("inheritable %llx\n", mask);
     if (std::sscanf(line, "CapBnd: %llx", &mask) == 1) std::printf("bounding %llx\n", mask);
+    if (std::sscanf(line, "Seccomp: %llx", &mask) == 1) std::printf("seccomp %llx\n", mask);
     if (std::sscanf(line, "NoNewPrivs: %llx", &mask) == 1) std::printf("no_new_privileges %llx\n", mask);
   }
   std::fclose(status);
