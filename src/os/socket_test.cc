@@ -118,6 +118,30 @@ TEST(Socket, FullNonBlockingSocketSaysHowMuchWent) {
   EXPECT_EQ(descriptors.size(), 1U) << "sent once, whatever the number of sends";
 }
 
+// A signal cuts a send in two, of which the second must not carry the descriptors again.
+TEST(Socket, InterruptedSendGoesOnWithoutTheDescriptors) {
+  struct sigaction handle{};
+  struct sigaction before{};
+  handle.sa_handler = [](int) {};
+  ::sigaction(SIGUSR1, &handle, &before);
+  auto pair = make_socket_pair();
+  const Fd null = Fd::adopt(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const FdRef one[] = {null};
+  const std::string bytes(8 << 20, 'b');
+  std::thread sender([&] { EXPECT_EQ(send_message(pair->first, bytes, one).value(), bytes.size()); });
+  std::vector<Fd> descriptors;
+  std::vector<char> buffer(1 << 16);
+  std::size_t received = 0;
+  while (received < bytes.size()) {
+    ::pthread_kill(sender.native_handle(), SIGUSR1);
+    received += receive_message(pair->second, buffer, descriptors).value();
+  }
+  sender.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(received, bytes.size());
+  EXPECT_EQ(descriptors.size(), 1U);
+}
+
 TEST(Socket, TooManyDescriptorsAreAnErrorAndNoneStaysOpen) {
   auto pair = make_socket_pair();
   const Fd null = Fd::adopt(::open("/dev/null", O_RDONLY | O_CLOEXEC));
