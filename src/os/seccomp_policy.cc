@@ -222,7 +222,7 @@ Result<std::string> compile_seccomp_policy() {
   if (result == 0) result = add_rules(filter.get(), refused, SCMP_ACT_ERRNO(EPERM));
   if (result < 0) return error_of(-result);
   const auto lists = exported(filter.get());
-  if (!lists) return lists;
+  if (!lists) return lists.error();
   const Program rules = argument_rules();
   std::string program(static_cast<const char*>(static_cast<const void*>(rules.data())),
                       rules.size() * sizeof(sock_filter));
