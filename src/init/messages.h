@@ -1,0 +1,267 @@
+// The messages between a host process and caisson-init, each a plain struct.
+//
+// The host speaks first, with Hello. Each request has a number that is not 0, and one reply that bears it:
+// Failed, or what the request's comment names. Exited and TreeEmpty come unasked, with the number 0. init
+// answers in any order.
+//
+// Nothing that init says is to be trusted (S-102): every number in it is a claim from within the box.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "init/box_plan.h"
+#include "init/frame.h"
+#include "os/result.h"
+
+namespace caisson::init {
+
+/// Of the messages but Hello and its reply: an init that outlives its daemon may meet one that knows others.
+inline constexpr std::uint32_t message_version = 1;
+inline constexpr std::size_t max_detail = 512;  ///< Bytes.
+inline constexpr std::uint32_t max_signal = 64;
+
+// From the host. A member descriptors() says how many ride along; where there is none, none do.
+
+/// Answered by HelloReply.
+struct Hello {
+  static constexpr MessageType type = MessageType::hello;
+  std::uint32_t version = message_version;
+
+  bool operator==(const Hello&) const = default;
+};
+
+/// Once in a box's life, before any exec. Answered by Done.
+struct BuildBox {
+  static constexpr MessageType type = MessageType::build_box;
+  BoxPlan plan;
+
+  std::uint8_t descriptors() const noexcept { return plan.descriptors(); }
+  bool operator==(const BuildBox&) const = default;
+};
+
+struct TtySize {
+  std::uint16_t columns = 0;
+  std::uint16_t rows = 0;
+
+  bool operator==(const TtySize&) const = default;
+};
+
+/// Answered by Started; Exited and TreeEmpty follow. Arguments and environment together are at most
+/// max_arguments (E2BIG).
+struct StartExec {
+  static constexpr MessageType type = MessageType::start_exec;
+  std::vector<std::string> argv;  ///< Not empty.
+  std::vector<std::string>
+      env;                     ///< "K=V" each, over the box's own. Secrets: init forgets them after the exec.
+  std::string cwd;             ///< Resolved in the box; empty: the workspace.
+  std::optional<TtySize> tty;  ///< A terminal of the box's own, whose master comes back with Started.
+  bool input = false;          ///< Without a tty: its standard input rides along; else it reads an empty one.
+  std::uint64_t descriptor_limit_soft = 0;  ///< RLIMIT_NOFILE; 0 leaves it.
+  bool cgroup = false;                      ///< A cgroup.procs, open for writing, to be born into.
+
+  /// In this order: without a tty standard input (if `input`), output and error; then the cgroup.procs.
+  std::uint8_t descriptors() const noexcept {
+    return static_cast<std::uint8_t>((tty ? 0 : 2 + (input ? 1 : 0)) + (cgroup ? 1 : 0));
+  }
+  bool operator==(const StartExec&) const = default;
+};
+
+/// To the exec's leader. Answered by Done.
+struct SignalExec {
+  static constexpr MessageType type = MessageType::signal_exec;
+  std::uint64_t exec = 0;
+  std::uint32_t signal = 0;  ///< 1 to max_signal.
+
+  bool operator==(const SignalExec&) const = default;
+};
+
+/// To all of the exec's tree. Answered by Done; TreeEmpty says that it is gone.
+struct KillExec {
+  static constexpr MessageType type = MessageType::kill_exec;
+  std::uint64_t exec = 0;
+
+  bool operator==(const KillExec&) const = default;
+};
+
+/// The host has its exit: init may forget the exec. Answered by Done.
+struct AckExit {
+  static constexpr MessageType type = MessageType::ack_exit;
+  std::uint64_t exec = 0;
+
+  bool operator==(const AckExit&) const = default;
+};
+
+/// Answered by Done.
+struct ResizeTty {
+  static constexpr MessageType type = MessageType::resize_tty;
+  std::uint64_t exec = 0;
+  TtySize size;
+
+  bool operator==(const ResizeTty&) const = default;
+};
+
+/// Opens a file for reading, as the box's user. Answered by Opened.
+struct OpenFile {
+  static constexpr MessageType type = MessageType::open_file;
+  std::string path;
+  std::string directory;  ///< Where a relative path starts, in the box; empty: the workspace.
+
+  bool operator==(const OpenFile&) const = default;
+};
+
+/// Makes a new file beside `path`, relative to the workspace, to replace it. Answered by PutOpened.
+struct BeginPut {
+  static constexpr MessageType type = MessageType::begin_put;
+  std::string path;
+  std::optional<std::uint32_t> mode;  ///< None: as the file that it replaces, else 0644.
+
+  bool operator==(const BeginPut&) const = default;
+};
+
+/// Puts the new file in the old one's place. Answered by Done.
+struct CommitPut {
+  static constexpr MessageType type = MessageType::commit_put;
+  std::uint64_t put = 0;
+
+  bool operator==(const CommitPut&) const = default;
+};
+
+/// Removes the new file. Answered by Done.
+struct AbortPut {
+  static constexpr MessageType type = MessageType::abort_put;
+  std::uint64_t put = 0;
+
+  bool operator==(const AbortPut&) const = default;
+};
+
+/// Answered by Done.
+struct Ping {
+  static constexpr MessageType type = MessageType::ping;
+
+  bool operator==(const Ping&) const = default;
+};
+
+using Request = std::variant<Hello, BuildBox, StartExec, SignalExec, KillExec, AckExit, ResizeTty, OpenFile,
+                             BeginPut, CommitPut, AbortPut, Ping>;
+
+// From init.
+
+struct HelloReply {
+  static constexpr MessageType type = MessageType::hello_reply;
+  std::uint32_t version = message_version;
+
+  bool operator==(const HelloReply&) const = default;
+};
+
+struct Done {
+  static constexpr MessageType type = MessageType::done;
+
+  bool operator==(const Done&) const = default;
+};
+
+/// What init was doing when it failed.
+enum class Step : std::uint8_t {
+  protocol,  ///< The request is none, comes at the wrong time, or names what is not there.
+  hostname,
+  mount,
+  proc,
+  dev,
+  etc,  ///< The plan's files, links and directories.
+  mask,
+  pivot,
+  ids,
+  limits,
+  capabilities,
+  seccomp,
+  cwd,
+  descriptors,
+  tty,
+  cgroup,
+  clone,
+  session,
+  exec,
+  signal,
+  open,
+  create,
+  commit,
+};
+inline constexpr Step last_step = Step::commit;
+
+struct Failed {
+  static constexpr MessageType type = MessageType::failed;
+  Step step = Step::protocol;
+  std::uint32_t number = 0;  ///< errno; 0 where no call failed.
+  std::string detail;        ///< Which path or name; at most max_detail bytes, of any kind.
+
+  bool operator==(const Failed&) const = default;
+};
+
+struct Started {
+  static constexpr MessageType type = MessageType::started;
+  std::uint64_t exec = 0;
+  std::uint32_t pid = 0;  ///< In the box; at least 1.
+  bool tty = false;       ///< The terminal's master rides along.
+
+  std::uint8_t descriptors() const noexcept { return tty ? 1 : 0; }
+  bool operator==(const Started&) const = default;
+};
+
+/// The exec's leader has ended. Said again to each new connection until it is acknowledged.
+struct Exited {
+  static constexpr MessageType type = MessageType::exited;
+  std::uint64_t exec = 0;
+  bool signaled = false;
+  std::uint32_t code = 0;  ///< The exit code, at most 255; if signaled the signal, 1 to max_signal.
+  bool core = false;       ///< Dumped core; only if signaled.
+  bool left = false;       ///< Descendants are still in its tree: TreeEmpty will follow.
+
+  bool operator==(const Exited&) const = default;
+};
+
+struct TreeEmpty {
+  static constexpr MessageType type = MessageType::tree_empty;
+  std::uint64_t exec = 0;
+
+  bool operator==(const TreeEmpty&) const = default;
+};
+
+/// The file rides along, open for reading. Its size and mode are what init saw: the host believes its own
+/// fstat.
+struct Opened {
+  static constexpr MessageType type = MessageType::opened;
+  std::uint64_t size = 0;  ///< Bytes.
+  std::uint32_t mode = 0;  ///< Permission bits.
+
+  std::uint8_t descriptors() const noexcept { return 1; }
+  bool operator==(const Opened&) const = default;
+};
+
+/// The new file rides along, open for writing.
+struct PutOpened {
+  static constexpr MessageType type = MessageType::put_opened;
+  std::uint64_t put = 0;
+
+  std::uint8_t descriptors() const noexcept { return 1; }
+  bool operator==(const PutOpened&) const = default;
+};
+
+using Reply = std::variant<HelloReply, Done, Failed, Started, Exited, TreeEmpty, Opened, PutOpened>;
+
+/// The whole frame of any message above, in one piece of memory that the caller wipes if the message holds
+/// secrets. What the peer would refuse is an error here: E2BIG (StartExec's arguments, BoxPlan's
+/// environment), ENAMETOOLONG (a path), EMSGSIZE (longer than a frame), else EINVAL.
+template <class Message>
+os::Result<std::string> encode(std::uint64_t request, const Message& message);
+
+/// What the frame says. EBADMSG: it is no message of that direction, breaks a rule, or its number of
+/// descriptors is not the message's. The caller wipes the frame's body, and what it decodes to, if they may
+/// hold secrets.
+os::Result<Request> decode_request(const Frame& frame);
+os::Result<Reply> decode_reply(const Frame& frame);
+
+}  // namespace caisson::init
