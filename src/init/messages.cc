@@ -336,7 +336,6 @@ os::Result<std::string> encode(std::uint64_t request, const Message& message) {
   Writer counter;
   describe(counter, message);
   if (counter.failed()) return os::error_of(counter.error());
-  if (counter.size() > max_body) return os::error_of(EMSGSIZE);
   Frame frame{Message::type, request, descriptors_of(message), {}};
   frame.body.reserve(counter.size());
   Writer writer(frame.body);

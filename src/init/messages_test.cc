@@ -213,6 +213,8 @@ TEST(MessageRules, OfBuildBox) {
        {"a mode beyond the permissions", u32(01777), u32(07777), u32(010000)},
        {"an attached mount without a descriptor", "\x01" + text("/layers/one"), "\x01" + text("/layers/two"),
         "\x02" + text("/layers/one")},
+       {"an attached mount far from any descriptor", "\x01" + text("/layers/one"),
+        "\x01" + text("/layers/two"), "\xff" + text("/layers/one")},
        {"a descriptor that is attached twice", nul + text("/layers/zero"), nul + text("/layers/null"),
         "\x01" + text("/layers/zero")},
        {"a relative directory", text("/home/user") + u32(0700), text("/home/u..r") + u32(0700),
@@ -317,6 +319,38 @@ TEST(MessageRules, HoldForTheOneWhoEncodes) {
   EXPECT_TRUE(encode(1, OpenFile{std::string(max_path, 'x'), ""}));
 }
 
+TEST(MessageRules, NoPathInTheBoxLeadsOutOfIt) {
+  using SetPath = void (*)(BoxPlan&, const std::string&);
+  const SetPath places[] = {
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Tmpfs{path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Bind{"/source", path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Proc{path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Devpts{path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Attached{0, path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.mounts = {Overlay{path, {"/lower"}, "", ""}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.directories = {{path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.files = {{path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.symlinks = {{"target", path}}; },
+      [](BoxPlan& plan, const std::string& path) { plan.masked = {path}; },
+      [](BoxPlan& plan, const std::string& path) { plan.read_only = {path}; },
+      [](BoxPlan& plan, const std::string& path) { plan.workspace = path; },
+      [](BoxPlan& plan, const std::string& path) { plan.user.home = path; },
+  };
+  for (const SetPath& set : places) {
+    SCOPED_TRACE(&set - places);
+    BuildBox box{sample_plan()};
+    for (const char* path : {"/", "/a", "/a/", "//a/./b", "/..a", "/a../b", "/a/...", "/.../a"}) {
+      set(box.plan, path);
+      EXPECT_TRUE(encode(1, box)) << path;
+    }
+    for (const char* path :
+         {"", ".", "..", "a", "a/b", "/..", "/../", "/../a", "/a/..", "/a/../b", "//..", "/a//../b"}) {
+      set(box.plan, path);
+      EXPECT_EQ(encode(1, box).error().value(), EINVAL) << path;
+    }
+  }
+}
+
 TEST(MessageRules, ArgumentsAndEnvironmentShareALimit) {
   // As the kernel counts: nine bytes beside those of each string.
   StartExec exec = sample_exec();
@@ -335,7 +369,15 @@ TEST(MessageRules, ArgumentsAndEnvironmentShareALimit) {
   EXPECT_EQ(encode(1, exec).error().value(), E2BIG);
 }
 
-// One more of what `grow` adds than a plan may have is refused, and no fewer.
+TEST(MessageRules, APlansEnvironmentIsAsLimited) {
+  BuildBox box{sample_plan()};
+  box.plan.environment = {"K=" + std::string(max_arguments - 9 - 2, 'x')};
+  EXPECT_TRUE(decode_request(frame_of(Request(box))));
+  box.plan.environment[0] += 'x';
+  EXPECT_EQ(encode(1, box).error().value(), E2BIG);
+}
+
+// As many as `most` of what `fill` puts into a plan pass, and no more.
 void expect_at_most(std::size_t most, const std::function<void(BoxPlan&, std::size_t)>& fill) {
   BuildBox box{sample_plan()};
   fill(box.plan, most);
