@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <new>
 
+#include "init/channel.h"
 #include "init/samples_test.h"
 #include "init/wire.h"
+#include "os/socket.h"
 
 namespace {
 
@@ -111,6 +113,32 @@ TEST(Memory, AFrameThatIsCutShortLeavesNothingBehind_S6) {
     std::string_view cut = std::string_view(bytes).substr(0, bytes.size() - 1);
     EXPECT_FALSE(decoder.next(cut));
     EXPECT_TRUE(decoder.in_frame());
+  }
+  EXPECT_EQ(secrets_released, 0);
+}
+
+TEST(Memory, AChannelLeavesNothingBehind_S6) {
+  StartExec exec = exec_with_secret();
+  exec.tty = TtySize{};
+  exec.cgroup = false;
+  auto sockets = os::make_socket_pair();
+  std::string whole = encode(1, exec).value();
+  std::string cut = whole.substr(0, whole.size() - 1);
+  {
+    const Watch watch;
+    auto host = Channel::over(std::move(sockets->first), Peer::init).value();
+    auto init = Channel::over(std::move(sockets->second), Peer::host).value();
+    EXPECT_TRUE(host.send(std::move(whole)).value());
+    auto incoming = init.receive().value();
+    ASSERT_TRUE(incoming);
+    EXPECT_NE(incoming->frame.body.find(secret), std::string::npos);
+    wipe(incoming->frame.body);
+    // One that never gets whole, and one that is never sent.
+    EXPECT_TRUE(host.send(std::move(cut)).value());
+    EXPECT_FALSE(init.receive().value());
+    while (!host.has_output()) {
+      EXPECT_TRUE(host.send(encode(1, exec).value()).value());
+    }
   }
   EXPECT_EQ(secrets_released, 0);
 }
