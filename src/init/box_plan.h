@@ -35,6 +35,7 @@ struct MountFlags {
   bool operator==(const MountFlags&) const = default;
 };
 
+/// Always nosuid and nodev.
 struct Tmpfs {
   std::string target;        ///< In the box, as all targets.
   std::uint64_t size = 0;    ///< Bytes; 0: the kernel's default, half of the memory.
@@ -66,7 +67,7 @@ struct Devpts {
   bool operator==(const Devpts&) const = default;
 };
 
-/// A detached mount (open_tree(2)) that rides along with the plan.
+/// A detached mount (open_tree(2)), left as it is, that rides along with the plan.
 struct Attached {
   std::uint8_t descriptor = 0;  ///< Its index among those; each is attached once.
   std::string target;
@@ -74,6 +75,9 @@ struct Attached {
   bool operator==(const Attached&) const = default;
 };
 
+/// Its directories are beneath mounts of the plan that come before the one at "/". `upper` and `work` are
+/// made where they are missing. No mount may be beneath any of `lower`, and no path holds a comma, colon or
+/// backslash.
 struct Overlay {
   std::string target;
   std::vector<std::string> lower;  ///< Absolute, the topmost first; at least one.
@@ -143,16 +147,19 @@ struct Rlimit {
 
 struct BoxPlan {
   std::string hostname;
-  std::vector<Mount> mounts;           ///< Made in this order.
+  /// Made in this order, each in what those before have made; missing places to mount on are made too. One is
+  /// at "/", the box's root; what comes before it is made in a scratch directory, which the box never sees:
+  /// the layers of an overlay. One is a Proc at "/proc".
+  std::vector<Mount> mounts;
   std::vector<Directory> directories;  ///< Made after the mounts, in this order, then files, then links.
   std::vector<File> files;
   std::vector<Symlink> symlinks;
-  std::vector<Device> devices;         ///< Each at most once.
-  std::vector<std::string> masked;     ///< In the box; hidden behind something empty.
-  std::vector<std::string> read_only;  ///< In the box.
+  std::vector<Device> devices;      ///< Each at most once.
+  std::vector<std::string> masked;  ///< In the box; hidden behind something empty. Missing ones are left out.
+  std::vector<std::string> read_only;  ///< In the box, with all beneath. Missing ones are left out.
   std::string workspace;               ///< In the box.
   BoxUser user;
-  Ids ids;                         ///< What init itself becomes.
+  Ids ids;                         ///< What init itself becomes, not to be reached by the user's signals.
   std::uint64_t capabilities = 0;  ///< What commands may keep: a bit for each CAP_*.
   std::vector<Rlimit> rlimits;
   /// BPF instructions, 8 bytes each, in init's byte order. Never none: a box without a filter is one whose

@@ -35,7 +35,8 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
-/// Once in a box's life, before any exec. Answered by Done.
+/// Once in a box's life, before anything but Hello and Ping; a box that Failed is of no use. Answered by
+/// Done.
 struct BuildBox {
   static constexpr MessageType type = MessageType::build_box;
   BoxPlan plan;
@@ -189,8 +190,9 @@ enum class Step : std::uint8_t {
   open,
   create,
   commit,
+  network,  ///< The loopback interface.
 };
-inline constexpr Step last_step = Step::commit;
+inline constexpr Step last_step = Step::network;
 
 struct Failed {
   static constexpr MessageType type = MessageType::failed;
