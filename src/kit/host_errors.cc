@@ -27,6 +27,8 @@ const char* name_of(os::SpawnStep step) noexcept {
       return "giving it its user and its privileges";
     case os::SpawnStep::exec:
       return "running it";
+    case os::SpawnStep::cgroup:
+      return "making it join its cgroup";
     case os::SpawnStep::shim:
       return "starting the shim that watches over it";
   }

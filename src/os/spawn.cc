@@ -41,6 +41,7 @@ struct Child {
   int program;
   int descriptors[most_descriptors];
   int descriptor_count;
+  int joined;
   bool terminal;
   bool subreaper;
   int parent_death_signal;
@@ -182,6 +183,10 @@ CAISSON_CHILD_CODE void take_credentials(Child* child) noexcept {
 CAISSON_CHILD_CODE void run_child(void* argument) noexcept {
   auto* child = static_cast<Child*>(argument);
   reset_signals();
+  if (child->joined >= 0) {
+    const char self = '0';
+    check(child, SpawnStep::cgroup, raw_syscall(SYS_write, raw(child->joined), raw(&self), 1));
+  }
   check(child, SpawnStep::session, raw_syscall(SYS_setsid));
   if (child->terminal) {
     check(child, SpawnStep::terminal, raw_syscall(SYS_ioctl, raw(child->descriptors[0]), TIOCSCTTY, 0));
@@ -242,6 +247,7 @@ boost::system::result<Process, SpawnFailure> spawn(const SpawnPlan& plan) noexce
   for (int i = 0; i < 3; ++i) child.descriptors[i] = plan.descriptors[i].number;
   child.descriptors[3] = plan.extra.number;
   child.descriptor_count = plan.extra.number >= 0 ? 4 : 3;
+  child.joined = plan.joined.number;
   child.terminal = plan.terminal;
   child.subreaper = plan.subreaper;
   child.parent_death_signal = plan.parent_death_signal;

@@ -8,13 +8,16 @@
 #include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "os/cgroup.h"
 #include "os/seccomp_policy.h"
 #include "os/shim.h"
 #include "os/spawn.h"
+#include "tests/support/cgroups.h"
 #include "tests/support/forked.h"
 #include "tests/support/guests.h"
 
@@ -133,6 +136,24 @@ TEST_F(SpawnPrivileges, IdsAreThePlansAndTheCapabilitiesGo) {
   EXPECT_EQ(::getuid(), 0U);
   EXPECT_EQ(::getgid(), 0U);
   EXPECT_EQ(::prctl(PR_GET_DUMPABLE), 1);
+}
+
+TEST_F(SpawnPrivileges, D5_JoinsACgroupByItsFileWithTheRightsOfWhoOpenedIt) {
+  const std::string mount = test::writable_cgroup();
+  if (mount.empty()) GTEST_SKIP() << "no cgroups";
+  const std::string name = new_cgroup_name();
+  ASSERT_EQ(::mkdir((mount + "/" + name).c_str(), 0755), 0);
+  const Fd procs = Fd::adopt(::open((mount + "/" + name + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  Command command({"/bin/cat", "/proc/self/cgroup"});
+  SpawnPlan plan = command.plan();
+  EXPECT_THAT(output_of(plan), Not(testing::HasSubstr(name)));
+  plan.joined = procs;
+  plan.ids = SpawnIds{54321, 54322, std::nullopt};
+  plan.namespaces = CLONE_NEWUTS;
+  EXPECT_THAT(output_of(plan), testing::HasSubstr("0::/" + name + "\n"));
+  plan.joined = open_empty_input().value();
+  EXPECT_EQ(output_of(plan), failure_at(SpawnStep::cgroup, EBADF));
+  EXPECT_EQ(::rmdir((mount + "/" + name).c_str()), 0);
 }
 
 TEST_F(SpawnPrivileges, GroupsStayWhereNoneAreGiven) {

@@ -7,10 +7,10 @@
 
 namespace caisson::os {
 
-Result<PseudoTerminal> open_pty(std::uint16_t columns, std::uint16_t rows) noexcept {
-  const int number = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (number < 0) return last_error();
-  auto master = spare_descriptor(Fd::adopt(number));
+namespace {
+
+Result<PseudoTerminal> terminal_of(Fd opened, std::uint16_t columns, std::uint16_t rows) noexcept {
+  auto master = spare_descriptor(std::move(opened));
   if (!master) return master.error();
   int locked = 0;
   if (::ioctl(master->number(), TIOCSPTLCK, &locked) != 0) return last_error();
@@ -22,6 +22,17 @@ Result<PseudoTerminal> open_pty(std::uint16_t columns, std::uint16_t rows) noexc
   const auto sized = set_tty_size(*master, columns, rows);
   if (!sized) return sized.error();
   return PseudoTerminal{std::move(*master), std::move(*terminal)};
+}
+
+}  // namespace
+
+Result<PseudoTerminal> open_pty(std::uint16_t columns, std::uint16_t rows) noexcept {
+  return terminal_of(Fd::adopt(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)), columns, rows);
+}
+
+Result<PseudoTerminal> open_pty(FdRef devpts, std::uint16_t columns, std::uint16_t rows) noexcept {
+  return terminal_of(Fd::adopt(::openat(devpts.number, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)), columns,
+                     rows);
 }
 
 Result<void> set_tty_size(FdRef master, std::uint16_t columns, std::uint16_t rows) noexcept {

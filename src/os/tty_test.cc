@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "os/mount.h"
 
 namespace caisson::os {
 namespace {
@@ -36,6 +39,23 @@ TEST(Tty, EndsAreConnectedAndCloseOnExec) {
   char text[2];
   EXPECT_EQ(read_some(pty->master, text, sizeof text).value(), 2u);
   EXPECT_EQ(std::string(text, 2), "hi");
+}
+
+TEST(Tty, IsOfTheGivenDevpts) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount outside a user namespace";
+  const auto devpts = new_devpts(std::nullopt);
+  ASSERT_TRUE(devpts) << devpts.error().text;
+  auto pty = open_pty(*devpts, 80, 24);
+  ASSERT_TRUE(pty) << pty.error().message();
+  struct stat own{};
+  struct stat terminal{};
+  ASSERT_EQ(::fstat(devpts->number(), &own), 0);
+  ASSERT_EQ(::fstat(pty->terminal.number(), &terminal), 0);
+  EXPECT_EQ(terminal.st_dev, own.st_dev);
+  ASSERT_TRUE(write_all(pty->terminal, "hi"));
+  char text[2];
+  EXPECT_EQ(read_some(pty->master, text, sizeof text).value(), 2u);
+  EXPECT_EQ(open_pty({}, 80, 24).error(), error_of(EBADF));
 }
 
 TEST(Tty, SetSizeOfSomethingElseFails) {
