@@ -81,7 +81,8 @@ struct SignalExec {
   bool operator==(const SignalExec&) const = default;
 };
 
-/// To all of the exec's tree. Answered by Done; TreeEmpty says that it is gone.
+/// To all of the exec's tree. Answered by Done at once, and the killing goes on: Exited without `left`, or
+/// TreeEmpty, says that it is gone. A process that another exec may have left as well is spared (TreeEmpty).
 struct KillExec {
   static constexpr MessageType type = MessageType::kill_exec;
   std::uint64_t exec = 0;
@@ -106,7 +107,8 @@ struct ResizeTty {
   bool operator==(const ResizeTty&) const = default;
 };
 
-/// Opens a file for reading, as the box's user. Answered by Opened.
+/// Opens a file for reading, as the box's user. Answered by Opened; Failed with EISDIR for a directory, ENXIO
+/// for what is no regular file either, and EXDEV for a relative path that leads out of where it starts.
 struct OpenFile {
   static constexpr MessageType type = MessageType::open_file;
   std::string path;
@@ -115,7 +117,9 @@ struct OpenFile {
   bool operator==(const OpenFile&) const = default;
 };
 
-/// Makes a new file beside `path`, relative to the workspace, to replace it. Answered by PutOpened.
+/// Makes a new file beside `path`, which starts at the workspace if it is relative, to replace it; missing
+/// parents are made. Answered by PutOpened, or Failed as OpenFile. What is not committed when the connection
+/// ends is removed.
 struct BeginPut {
   static constexpr MessageType type = MessageType::begin_put;
   std::string path;
@@ -198,7 +202,9 @@ struct Failed {
   static constexpr MessageType type = MessageType::failed;
   Step step = Step::protocol;
   std::uint32_t number = 0;  ///< errno; 0 where no call failed.
-  std::string detail;        ///< Which path or name; at most max_detail bytes, of any kind.
+  /// Which path or name; at most max_detail bytes, of any kind. Of `exec` with ENOENT: the program that is
+  /// there, but for what is to interpret it; none where there is no program.
+  std::string detail;
 
   bool operator==(const Failed&) const = default;
 };
@@ -225,6 +231,9 @@ struct Exited {
   bool operator==(const Exited&) const = default;
 };
 
+/// Nothing of an exec is left that had something left. init knows an exec's processes by their parents and
+/// sessions: one that has lost its parents and made a session of its own counts for every exec that it may be
+/// of.
 struct TreeEmpty {
   static constexpr MessageType type = MessageType::tree_empty;
   std::uint64_t exec = 0;

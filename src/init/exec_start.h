@@ -1,0 +1,27 @@
+// Starting one command of a box.
+#pragma once
+
+#include <vector>
+
+#include "init/box.h"
+#include "os/process.h"
+
+namespace caisson::init {
+
+struct Command {
+  os::Process process;
+  os::Fd terminal;  ///< The master of its tty, if it has one.
+};
+
+/// Starts a command as the box's user, with what the request and the box say, and under the box's limits and
+/// filter.
+BoxResult<Command> start_command(const Box& box, const StartExec& request, std::vector<os::Fd> descriptors);
+
+/// What a command's environment is: HOME, then each list in turn; later wins. The caller wipes it.
+std::vector<std::string> merged_environment(const std::string& home, const std::vector<std::string>& base,
+                                            const std::vector<std::string>& more);
+
+/// Wipes every string, and forgets them.
+void wipe_all(std::vector<std::string>& strings) noexcept;
+
+}  // namespace caisson::init
