@@ -17,12 +17,11 @@
 #include <set>
 #include <sstream>
 
-#include "init/host_plan_test.h"
+#include "init/in_box_test.h"
 #include "init/user_rights.h"
 #include "os/beneath.h"
 #include "os/files.h"
 #include "os/mount.h"
-#include "tests/support/forked.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::init {
@@ -31,28 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr std::uint64_t all_namespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-
-std::string in_words(const Failed& failed) {
-  std::ostringstream text;
-  text << "step " << int{static_cast<std::uint8_t>(failed.step)} << ", "
-       << std::strerror(static_cast<int>(failed.number)) << ", " << failed.detail;
-  return text.str();
-}
-
-// What `body(box)` says within a box of that plan; or why there is none.
-template <class Body>
-std::string in_box(const BoxPlan& plan, Body body, const char* id_map = "0 100000 65536",
-                   std::vector<os::Fd> attached = {}) {
-  return test::in_child(
-      [&] {
-        auto box = build_box(plan, std::move(attached));
-        return box ? body(*box) : in_words(box.error());
-      },
-      all_namespaces, id_map);
-}
 
 // How a write of a file there ends.
 std::string writing(const std::string& path) {
