@@ -112,7 +112,7 @@ TEST(Channel, ALongFrameGoesAsTheSocketTakesIt) {
   EXPECT_TRUE(ends.host.has_output());
   std::optional<Incoming> incoming;
   while (!incoming) {
-    incoming = std::move(ends.init.receive().value());
+    incoming = ends.init.receive().value();
     ASSERT_TRUE(ends.host.flush());
   }
   EXPECT_FALSE(ends.host.has_output());

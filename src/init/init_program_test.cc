@@ -13,9 +13,12 @@
 
 #include "init/host_plan_test.h"
 #include "init/init_process_test.h"
+#include "os/beneath.h"
 #include "os/capabilities.h"
+#include "tests/support/eventually.h"
 #include "tests/support/forked.h"
 #include "tests/support/guests.h"
+#include "tests/support/temporary_directory.h"
 
 namespace caisson::init {
 namespace {
@@ -261,6 +264,70 @@ TEST_F(InitProgram, D12_FilterHoldsInTheBoxAndNotInInit) {
               HasSubstr("unshare failed: Operation not permitted"));
   EXPECT_THAT(text_of("/proc/" + std::to_string(init_->process().pid()) + "/status"),
               HasSubstr("Seccomp:\t0"));
+}
+
+TEST_F(InitProgram, S71_FilesArePutAndGot) {
+  build();
+  auto put = host_->ask(BeginPut{"sub/file", {}});
+  ASSERT_EQ(put.descriptors.size(), 1U);
+  ASSERT_TRUE(os::write_all(put.descriptors[0], "from outside"));
+  const std::uint64_t number = std::get<PutOpened>(put.reply).put;
+  EXPECT_EQ(run("cat sub/file 2>/dev/null").out, "");
+  EXPECT_EQ(in_words(host_->ask(CommitPut{number}).reply), "done");
+  EXPECT_EQ(run("cat sub/file; stat -c '%a %u' sub/file").out, "from outside644 0\n");
+  run("echo and inside >> sub/file");
+  auto opened = host_->ask(OpenFile{"/workspace/sub/file", ""});
+  ASSERT_EQ(opened.descriptors.size(), 1U);
+  EXPECT_EQ(std::get<Opened>(opened.reply).size, 23U);
+  EXPECT_EQ(os::read_all(opened.descriptors[0], 100).value(), "from outsideand inside\n");
+  EXPECT_EQ(in_words(host_->ask(OpenFile{"../etc/passwd", ""}).reply),
+            in_words(Failed{Step::open, EXDEV, "../etc/passwd"}));
+  EXPECT_EQ(in_words(host_->ask(CommitPut{number}).reply),
+            in_words(Failed{Step::protocol, 0, "no such put"}));
+}
+
+TEST_F(InitProgram, S29_WithAListenerTheBoxOutlivesEachConnection) {
+  test::TemporaryDirectory temporary;
+  const os::Fd directory = os::open_directory(temporary.path()).value();
+  {
+    os::Fd listener = os::bind_socket_at(directory, "control", 0600).value();
+    init_ = std::make_unique<InitProcess>(init_program(), std::move(listener), range_maps());
+    ASSERT_EQ(init_->failure(), "");
+  }
+  const auto connect = [&] {
+    os::Fd socket;
+    EXPECT_TRUE(test::eventually([&] {
+      auto connected = os::connect_socket_at(directory, "control");
+      if (connected) socket = std::move(*connected);
+      return connected.has_value();
+    }));
+    host_ = std::make_unique<TestHost>(std::move(socket));
+    EXPECT_TRUE(std::holds_alternative<HelloReply>(host_->ask(Hello{}).reply));
+  };
+  connect();
+  // Who listens is init, whoever made the socket.
+  EXPECT_EQ(os::peer_credentials(host_->channel().socket())->pid, init_->process().pid());
+  ASSERT_EQ(in_words(host_->ask(BuildBox{plan_}).reply), "done");
+  CommandPipes pipes(true);
+  StartExec waiting = shell("read x; exit 8");
+  waiting.input = true;
+  const std::uint64_t exec = std::get<Started>(host_->ask(waiting, std::move(pipes.theirs)).reply).exec;
+  auto put = host_->ask(BeginPut{"file", {}});
+  ASSERT_EQ(put.descriptors.size(), 1U);
+  host_.reset();
+  // It ends while nobody is there to hear of it.
+  pipes.input.reset();
+  EXPECT_EQ(os::read_all(pipes.output, 100).value(), "");
+  connect();
+  EXPECT_EQ(in_words(host_->news()), "code 8");
+  EXPECT_EQ(in_words(host_->ask(CommitPut{std::get<PutOpened>(put.reply).put}).reply),
+            in_words(Failed{Step::protocol, 0, "no such put"}));
+  // Told again until it is acknowledged.
+  connect();
+  EXPECT_EQ(in_words(host_->news()), "code 8");
+  EXPECT_EQ(in_words(host_->ask(AckExit{exec}).reply), "done");
+  connect();
+  EXPECT_EQ(run("ls; exit 9").end, "code 9");
 }
 
 TEST_F(InitProgram, S29_WithoutAListenerTheEndOfTheSocketIsTheEndOfTheBox) {

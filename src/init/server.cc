@@ -105,7 +105,7 @@ bool Server::serve_connection() {
     wipe(frame.body);
     auto answer = request ? serve(std::move(*request), std::move((*incoming)->descriptors))
                           : BoxResult<Answer>(protocol_failure("not a request"));
-    send(frame.request, answer ? std::move(*answer) : Answer{std::move(answer.error()), {}});
+    send(frame.request, answer ? std::move(*answer) : Answer{answer.error(), {}});
     if (broken_) return false;
     // A new connection hears of every exit that nobody has acknowledged.
     if (frame.type == MessageType::hello && execs_) {

@@ -1,0 +1,195 @@
+// Tests of commands by the library itself, under sanitizers: this process's fork is process 1 of a box.
+#include "init/exec_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "init/exec_start.h"
+#include "init/in_box_test.h"
+#include "os/cgroup.h"
+#include "tests/support/cgroups.h"
+#include "tests/support/eventually.h"
+
+namespace caisson::init {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(MergedEnvironment, S41_LaterWins) {
+  EXPECT_THAT(merged_environment("/root", {"A=1", "B=2"}, {"B=3", "C=", "C=4"}),
+              ElementsAre("HOME=/root", "A=1", "B=3", "C=4"));
+  EXPECT_THAT(merged_environment("/root", {"HOME=/x"}, {}), ElementsAre("HOME=/x"));
+  EXPECT_THAT(merged_environment("", {"AB=1"}, {"A=2"}), ElementsAre("AB=1", "A=2"));
+}
+
+class ExecServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root maps a range of ids";
+    plan_.ids = {65535, 65535};
+    plan_.directories = {{"/workspace", 0755, 0, 0}};
+  }
+  BoxPlan plan_ = host_plan();
+};
+
+std::string in_words(const ExecServer::News& news) {
+  return std::visit([](const auto& each) { return init::in_words(Reply(each)); }, news);
+}
+
+// What is told until there are so many.
+std::string news_of(ExecServer& server, std::size_t count) {
+  std::string text;
+  const bool all = test::eventually([&] {
+    for (const auto& news : server.reap()) {
+      text += in_words(news) + ";";
+      --count;
+    }
+    return count == 0;
+  });
+  return all ? text : text + "no more";
+}
+
+std::uint64_t start(ExecServer& server, const std::string& script, CommandPipes& pipes) {
+  auto started = server.start(shell(script), std::move(pipes.theirs));
+  return started ? started->started.exec : 0;
+}
+
+// A command's script, which says "ready" when what is to be seen of it is there.
+template <class Then>
+std::string with_command(const Box& box, const std::string& script, Then then) {
+  auto server = ExecServer::create(box);
+  if (!server) return in_words(server.error());
+  CommandPipes pipes(false);
+  const std::uint64_t exec = start(*server, script, pipes);
+  char byte = 0;
+  while (os::read_some(pipes.output, &byte, 1).value() == 1 && byte != '\n') {
+  }
+  return then(*server, exec);
+}
+
+TEST_F(ExecServerTest, S48_EndsAreToldOnceAndKeptUntilAcknowledged) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     return with_command(box, "exit 9", [](ExecServer& server, std::uint64_t exec) {
+                       std::string text = news_of(server, 1);
+                       text += std::to_string(server.reap().size());
+                       text += std::to_string(server.unacknowledged().size());
+                       text += std::to_string(server.acknowledge({exec}).has_value());
+                       text += std::to_string(server.unacknowledged().size());
+                       return text + std::to_string(server.acknowledge({exec}).has_value());
+                     });
+                   }),
+            "code 9;01100");
+}
+
+TEST_F(ExecServerTest, S63_KillReachesWhatTheLeaderLeft) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     return with_command(
+                         box, "(setsid sleep 1000 & sleep 1000 &) >/dev/null 2>&1; echo; exit 1",
+                         [](ExecServer& server, std::uint64_t exec) {
+                           std::string text = news_of(server, 1) + std::to_string(server.pause_ms()) + ";";
+                           text += std::to_string(server.acknowledge({exec}).has_value());
+                           text += std::to_string(server.kill({exec}).has_value());
+                           text += std::to_string(server.pause_ms() > 0) + ";";
+                           text += news_of(server, 1);
+                           // It is forgotten, having been acknowledged.
+                           return text + std::to_string(server.kill({exec}).has_value());
+                         });
+                   }),
+            "code 1 left;-1;111;empty;0");
+}
+
+TEST_F(ExecServerTest, S46_KillOutrunsAProcessThatForks) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     return with_command(
+                         box,
+                         "f() { while :; do (f 2>/dev/null &) ; sleep 0.02; done; }; trap '' TERM; echo; f",
+                         [](ExecServer& server, std::uint64_t exec) {
+                           static_cast<void>(server.kill({exec}));
+                           const std::string text = news_of(server, 1);
+                           return text == "signal 9 left;" ? news_of(server, 1) : std::string("empty;");
+                         });
+                   }),
+            "empty;");
+}
+
+TEST_F(ExecServerTest, S45_SessionsTellWhoseALeftoverIs) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     auto server = ExecServer::create(box).value();
+                     CommandPipes pipes[3] = {CommandPipes(false), CommandPipes(false), CommandPipes(false)};
+                     const std::uint64_t one = start(server, "sleep 1000 & exit 1", pipes[0]);
+                     std::string text = news_of(server, 1);
+                     start(server, "exit 2", pipes[1]);
+                     text += news_of(server, 1);
+                     const std::uint64_t other = start(server, "sleep 1000 & exit 3", pipes[2]);
+                     text += news_of(server, 1);
+                     static_cast<void>(server.kill({other}));
+                     text += news_of(server, 1);
+                     static_cast<void>(server.kill({one}));
+                     return text + news_of(server, 1);
+                   }),
+            "code 1 left;code 2;code 3 left;empty;empty;");
+}
+
+TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
+  const std::string mount = test::writable_cgroup();
+  if (mount.empty()) GTEST_SKIP() << "no cgroups";
+  const std::string name = os::new_cgroup_name();
+  ASSERT_EQ(::mkdir((mount + "/" + name).c_str(), 0755), 0);
+  os::Fd procs = os::Fd::adopt(::open((mount + "/" + name + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(in_box(plan_,
+                   [&](const Box& box) {
+                     auto server = ExecServer::create(box).value();
+                     CommandPipes pipes(false);
+                     StartExec request = shell("cat /proc/self/cgroup");
+                     request.cgroup = true;
+                     pipes.theirs.push_back(std::move(procs));
+                     static_cast<void>(server.start(request, std::move(pipes.theirs)));
+                     const std::string out = os::read_all(pipes.output, 10000).value();
+                     const std::string end = news_of(server, 1);
+                     return end + (out.find("/" + name + "\n") != std::string::npos ? "inside" : out);
+                   }),
+            "code 0;inside");
+  EXPECT_EQ(::rmdir((mount + "/" + name).c_str()), 0);
+}
+
+TEST_F(ExecServerTest, AStartThatFailsLeavesNothing) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     auto server = ExecServer::create(box).value();
+                     const auto count = [] {
+                       return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+                     };
+                     const auto before = count();
+                     StartExec request = shell("true");
+                     request.argv[0] = "/none";
+                     CommandPipes pipes(false);
+                     std::vector<os::Fd> theirs = std::move(pipes.theirs);
+                     const auto started = server.start(request, std::move(theirs));
+                     pipes = CommandPipes(false);
+                     pipes.theirs.clear();
+                     std::string text =
+                         in_words(started.error()) + ";" + std::to_string(server.reap().size());
+                     request = shell("true");
+                     request.cwd = "/none";
+                     text += in_words(server.start(request, {}).error()) + ";" +
+                             std::to_string(server.reap().size());
+                     return text + std::to_string(count() - before - 3);
+                   }),
+            in_words(failure(Step::exec, ENOENT, "")) + ";0" + in_words(failure(Step::cwd, ENOENT, "/none")) +
+                ";00");
+}
+
+}  // namespace
+}  // namespace caisson::init
