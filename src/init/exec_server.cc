@@ -34,10 +34,10 @@ Exited end_of(std::uint64_t exec, const siginfo_t& info) noexcept {
 
 }  // namespace
 
-BoxResult<ExecServer> ExecServer::create(const Box& box) {
+BoxResult<ExecServer> ExecServer::create(const Box& box, bool keep) {
   auto processes = ProcessTable::open(box.proc);
   if (!processes) return failure(Step::proc, processes.error(), "children");
-  return ExecServer(box, std::move(*processes));
+  return ExecServer(box, keep, std::move(*processes));
 }
 
 BoxResult<ExecServer::Execs::iterator> ExecServer::find(std::uint64_t id) {
@@ -50,11 +50,14 @@ BoxResult<ExecServer::StartedExec> ExecServer::start(const StartExec& request,
                                                      std::vector<os::Fd> descriptors) {
   // Not reaped are those that ended just now; they are none of the new one's either.
   std::vector<pid_t> before = orphans();
-  auto command = start_command(*box_, request, std::move(descriptors));
+  auto command = start_command(*box_, request, std::move(descriptors), keep_);
   if (!command) return command.error();
   Exec exec;
   exec.leader = std::move(command->process);
   exec.before = std::move(before);
+  exec.input = std::move(command->input);
+  exec.output = std::move(command->output);
+  exec.error = std::move(command->error);
   StartedExec started;
   started.started = {next_, static_cast<std::uint32_t>(exec.leader.pid()),
                      static_cast<bool>(command->terminal)};
@@ -91,6 +94,8 @@ BoxResult<void> ExecServer::acknowledge(const AckExit& request) {
   if (!exec) return exec.error();
   if (!(*exec)->second.end) return failure(Step::protocol, 0, "the exec has not ended");
   (*exec)->second.acknowledged = true;
+  for (os::Fd* kept : {&(*exec)->second.input, &(*exec)->second.output, &(*exec)->second.error})
+    kept->reset();
   if ((*exec)->second.empty) execs_.erase(*exec);
   return {};
 }
@@ -102,6 +107,41 @@ BoxResult<void> ExecServer::resize(const ResizeTty& request) {
   const auto set = os::set_tty_size((*exec)->second.terminal, request.size.columns, request.size.rows);
   if (!set) return failure(Step::tty, set.error(), "");
   return {};
+}
+
+BoxResult<ExecServer::TakenStreams> ExecServer::take_streams(const TakeStreams& request) {
+  const auto found = find(request.exec);
+  if (!found) return found.error();
+  const Exec& exec = (*found)->second;
+  TakenStreams taken;
+  const auto take = [&](const os::Fd& kept, bool& there) {
+    auto copy = kept ? os::duplicate(kept) : os::Result<os::Fd>(os::Fd());
+    if (!copy) return copy.error().value();
+    there = static_cast<bool>(*copy);
+    if (there) taken.descriptors.push_back(std::move(*copy));
+    return 0;
+  };
+  int number = take(exec.terminal, taken.streams.terminal);
+  if (number == 0) number = take(exec.input, taken.streams.input);
+  if (number == 0) number = take(exec.output, taken.streams.output);
+  if (number == 0) number = take(exec.error, taken.streams.error);
+  if (number != 0) return failure(Step::descriptors, number, "");
+  return taken;
+}
+
+BoxResult<void> ExecServer::close_input(const CloseInput& request) {
+  const auto exec = find(request.exec);
+  if (!exec) return exec.error();
+  (*exec)->second.input.reset();
+  return {};
+}
+
+ExecList ExecServer::list() const {
+  ExecList list;
+  for (const auto& [id, exec] : execs_) {
+    list.execs.push_back({id, static_cast<std::uint32_t>(exec.leader.pid()), exec.end.has_value()});
+  }
+  return list;
 }
 
 std::vector<ExecServer::News> ExecServer::reap() {

@@ -22,8 +22,8 @@ class ExecServer {
     os::Fd terminal;  ///< The master, with a tty.
   };
 
-  /// `box` is borrowed.
-  static BoxResult<ExecServer> create(const Box& box);
+  /// `box` is borrowed. `keep`: the other ends of commands' pipes are kept, for a host that comes back.
+  static BoxResult<ExecServer> create(const Box& box, bool keep);
 
   /// Starts a command with the descriptors that came with the request. The request's environment is left for
   /// the caller to wipe; no copy of it stays.
@@ -32,6 +32,13 @@ class ExecServer {
   BoxResult<void> kill(const KillExec& request);
   BoxResult<void> acknowledge(const AckExit& request);
   BoxResult<void> resize(const ResizeTty& request);
+  struct TakenStreams {
+    Streams streams;
+    std::vector<os::Fd> descriptors;
+  };
+  BoxResult<TakenStreams> take_streams(const TakeStreams& request);
+  BoxResult<void> close_input(const CloseInput& request);
+  ExecList list() const;
 
   /// Reaps whatever has ended, and goes on with killing. To be called when a child has ended (SIGCHLD), and
   /// when pause_ms() is over.
@@ -50,12 +57,13 @@ class ExecServer {
     bool acknowledged = false;
     bool killing = false;
     os::Fd terminal;
-    std::vector<pid_t> before;  ///< Children of ours that were there before it: none of its own.
+    os::Fd input, output, error;  ///< Kept for a host that comes back.
+    std::vector<pid_t> before;    ///< Children of ours that were there before it: none of its own.
   };
   using Execs = std::map<std::uint64_t, Exec>;
 
-  ExecServer(const Box& box, ProcessTable processes) noexcept
-      : box_(&box), processes_(std::move(processes)) {}
+  ExecServer(const Box& box, bool keep, ProcessTable processes) noexcept
+      : box_(&box), keep_(keep), processes_(std::move(processes)) {}
 
   BoxResult<Execs::iterator> find(std::uint64_t id);
   void reap_ended(std::vector<std::uint64_t>& ended);
@@ -65,6 +73,7 @@ class ExecServer {
   void go_on_killing();
 
   const Box* box_;
+  bool keep_;
   ProcessTable processes_;
   Execs execs_;
   std::uint64_t next_ = 1;

@@ -65,7 +65,7 @@ std::uint64_t start(ExecServer& server, const std::string& script, CommandPipes&
 // A command's script, which says "ready" when what is to be seen of it is there.
 template <class Then>
 std::string with_command(const Box& box, const std::string& script, Then then) {
-  auto server = ExecServer::create(box);
+  auto server = ExecServer::create(box, false);
   if (!server) return in_words(server.error());
   CommandPipes pipes(false);
   const std::uint64_t exec = start(*server, script, pipes);
@@ -126,7 +126,7 @@ TEST_F(ExecServerTest, S46_KillOutrunsAProcessThatForks) {
 TEST_F(ExecServerTest, S45_SessionsTellWhoseALeftoverIs) {
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {
-                     auto server = ExecServer::create(box).value();
+                     auto server = ExecServer::create(box, false).value();
                      CommandPipes pipes[3] = {CommandPipes(false), CommandPipes(false), CommandPipes(false)};
                      const std::uint64_t one = start(server, "sleep 1000 & exit 1", pipes[0]);
                      std::string text = news_of(server, 1);
@@ -150,7 +150,7 @@ TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
   os::Fd procs = os::Fd::adopt(::open((mount + "/" + name + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(in_box(plan_,
                    [&](const Box& box) {
-                     auto server = ExecServer::create(box).value();
+                     auto server = ExecServer::create(box, false).value();
                      CommandPipes pipes(false);
                      StartExec request = shell("cat /proc/self/cgroup");
                      request.cgroup = true;
@@ -167,7 +167,7 @@ TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
 TEST_F(ExecServerTest, AStartThatFailsLeavesNothing) {
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {
-                     auto server = ExecServer::create(box).value();
+                     auto server = ExecServer::create(box, false).value();
                      const auto count = [] {
                        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
                      };

@@ -3,6 +3,7 @@
 #include "init/exec_start.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "init/user_rights.h"
 #include "init/wire.h"
 #include "os/beneath.h"
+#include "os/files.h"
 #include "os/spawn.h"
 #include "os/tty.h"
 
@@ -106,6 +108,15 @@ BoxResult<Streams> streams_of(const Box& box, const StartExec& request, std::vec
   return streams;
 }
 
+// A pipe's other end, opened anew: an end without this one's flags and position. Nothing where it is no pipe,
+// or one that the box's user may not open.
+os::Fd other_end(const Box& box, os::FdRef end, int access) {
+  const auto is = os::status(end);
+  if (!is || !S_ISFIFO(is->st_mode)) return {};
+  const std::string path = "self/fd/" + std::to_string(end.number);
+  return os::Fd::adopt(::openat(box.proc.number(), path.c_str(), access | O_NONBLOCK | O_CLOEXEC));
+}
+
 // A program that is there and yet was not found: its interpreter is missing.
 std::string without_interpreter(const std::vector<std::string>& candidates, os::FdRef directory) {
   for (const std::string& candidate : candidates) {
@@ -143,13 +154,21 @@ void wipe_all(std::vector<std::string>& strings) noexcept {
   strings.clear();
 }
 
-BoxResult<Command> start_command(const Box& box, const StartExec& request, std::vector<os::Fd> descriptors) {
+BoxResult<Command> start_command(const Box& box, const StartExec& request, std::vector<os::Fd> descriptors,
+                                 bool keep) {
   const auto rights = UserRights::take(box);
   if (!rights) return failure(Step::ids, rights.error(), "");
   const auto cwd = open_cwd(box, request.cwd);
   if (!cwd) return failure(Step::cwd, cwd.error(), request.cwd);
   auto streams = streams_of(box, request, std::move(descriptors));
   if (!streams) return streams.error();
+
+  Command command;
+  if (keep && !request.tty) {
+    if (request.input) command.input = other_end(box, streams->input, O_WRONLY);
+    command.output = other_end(box, streams->output, O_RDONLY);
+    command.error = other_end(box, streams->error, O_RDONLY);
+  }
 
   std::vector<std::string> environment = merged_environment(box.user.home, box.environment, request.env);
   const auto candidates = os::exec_candidates(request.argv.front(), value_of(environment, "PATH"));
@@ -181,7 +200,11 @@ BoxResult<Command> start_command(const Box& box, const StartExec& request, std::
   plan.seccomp = box.seccomp;
   auto process = os::spawn(plan);
   wipe_all(environment);
-  if (process) return Command{std::move(*process), std::move(streams->tty.master)};
+  if (process) {
+    command.process = std::move(*process);
+    command.terminal = std::move(streams->tty.master);
+    return command;
+  }
   const auto [step, number] = process.error();
   const bool there = step == os::SpawnStep::exec && number == ENOENT;
   return failure(step_of(step), number, there ? without_interpreter(candidates, *cwd) : request.argv.front());

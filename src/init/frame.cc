@@ -33,8 +33,8 @@ void describe(auto& archive, Is<Header> auto& header) {
 }  // namespace
 
 bool is_known(MessageType type, Peer sender) noexcept {
-  return sender == Peer::host ? type >= MessageType::hello && type <= MessageType::ping
-                              : type >= MessageType::hello_reply && type <= MessageType::put_opened;
+  return sender == Peer::host ? type >= MessageType::hello && type <= MessageType::close_input
+                              : type >= MessageType::hello_reply && type <= MessageType::streams;
 }
 
 os::Result<std::string> encode(const Frame& frame) {

@@ -41,6 +41,9 @@ enum class MessageType : std::uint16_t {
   commit_put,
   abort_put,
   ping,
+  list_execs,
+  take_streams,
+  close_input,
   // From init.
   hello_reply = 257,
   done,
@@ -50,6 +53,8 @@ enum class MessageType : std::uint16_t {
   tree_empty,
   opened,
   put_opened,
+  exec_list,
+  streams,
 };
 
 /// Whether `type` is one that `sender` may send.

@@ -117,7 +117,7 @@ TEST(Frame, WhatIsNoneFailsForGood) {
       {FrameError::version, 4, std::string("\2\0", 2)},
       {FrameError::version, 4, "\1\1"},
       {FrameError::type, 6, std::string("\0\0", 2)},
-      {FrameError::type, 6, std::string("\x0d\0", 2)},
+      {FrameError::type, 6, std::string("\x10\0", 2)},
       {FrameError::type, 6, "\xff\xff"},
       {FrameError::length, 16, std::string("\1\0\0\1", 4)},
       {FrameError::length, 16, "\xff\xff\xff\xff"},
@@ -149,8 +149,8 @@ TEST(Frame, EachPeerSendsItsOwnTypes) {
     from_init += is_known(type, Peer::init) ? 1 : 0;
     EXPECT_FALSE(is_known(type, Peer::host) && is_known(type, Peer::init));
   }
-  EXPECT_EQ(from_host, 12);
-  EXPECT_EQ(from_init, 8);
+  EXPECT_EQ(from_host, 15);
+  EXPECT_EQ(from_init, 10);
   const std::string bytes = encode({MessageType::done, 1, 0, ""}).value();
   std::string_view fed = bytes;
   FrameDecoder of_host(Peer::init);

@@ -328,6 +328,40 @@ TEST_F(InitProgram, S29_WithAListenerTheBoxOutlivesEachConnection) {
   EXPECT_EQ(in_words(host_->ask(AckExit{exec}).reply), "done");
   connect();
   EXPECT_EQ(run("ls; exit 9").end, "code 9");
+
+  // D-5: a command goes on while nobody reads, and who comes back has its streams, with all that was written.
+  CommandPipes talk(true, first_uid);
+  StartExec talking = shell("echo before; read x; echo got $x; echo err >&2; cat; exit 3");
+  talking.input = true;
+  const std::uint64_t talker = std::get<Started>(host_->ask(talking, std::move(talk.theirs)).reply).exec;
+  StartExec screen = shell("read x; stty size");
+  screen.tty = TtySize{80, 24};
+  const std::uint64_t viewer = std::get<Started>(host_->ask(screen).reply).exec;
+  host_.reset();
+  talk = CommandPipes(false);
+  connect();
+  const auto list = std::get<ExecList>(host_->ask(ListExecs{}).reply);
+  ASSERT_EQ(list.execs.size(), 2U);
+  EXPECT_EQ(list.execs[0].exec, talker);
+  EXPECT_EQ(list.execs[1].exec, viewer);
+  EXPECT_FALSE(list.execs[0].ended);
+  auto streams = host_->ask(TakeStreams{talker});
+  ASSERT_EQ(in_words(streams.reply), in_words(Reply(Streams{false, true, true, true})));
+  ASSERT_EQ(streams.descriptors.size(), 3U);
+  ASSERT_TRUE(os::write_all(streams.descriptors[0], "it\nrest"));
+  streams.descriptors[0].reset();
+  EXPECT_EQ(in_words(host_->ask(CloseInput{talker}).reply), "done");
+  EXPECT_EQ(in_words(host_->news()), "code 3");
+  EXPECT_EQ(os::read_all(streams.descriptors[1], 100).value(), "before\ngot it\nrest");
+  EXPECT_EQ(os::read_all(streams.descriptors[2], 100).value(), "err\n");
+  EXPECT_EQ(in_words(host_->ask(AckExit{talker}).reply), "done");
+  EXPECT_EQ(in_words(host_->ask(TakeStreams{talker}).reply),
+            in_words(Failed{Step::protocol, 0, "no such exec"}));
+  auto terminal = host_->ask(TakeStreams{viewer});
+  ASSERT_EQ(terminal.descriptors.size(), 1U);
+  ASSERT_TRUE(os::write_all(terminal.descriptors[0], "\n"));
+  EXPECT_THAT(test::read_until(terminal.descriptors[0], "24 80"), HasSubstr("24 80"));
+  EXPECT_EQ(in_words(host_->news()), "code 0");
 }
 
 TEST_F(InitProgram, S29_WithoutAListenerTheEndOfTheSocketIsTheEndOfTheBox) {

@@ -87,6 +87,11 @@ void signal(auto& archive, auto& number) {
   archive.require(number >= 1 && number <= max_signal);
 }
 
+void pid(auto& archive, auto& number) {
+  archive.number(number);
+  archive.require(number >= 1 && number <= INT32_MAX);
+}
+
 void describe(auto& archive, Is<MountFlags> auto& flags) {
   archive.boolean(flags.read_only);
   archive.boolean(flags.nosuid);
@@ -163,6 +168,12 @@ void describe(auto& archive, Is<Rlimit> auto& limit) {
   archive.number(limit.soft);
   archive.number(limit.hard);
   archive.require(limit.resource < max_rlimits && limit.soft <= limit.hard);
+}
+
+void describe(auto& archive, Is<ExecState> auto& exec) {
+  archive.number(exec.exec);
+  pid(archive, exec.pid);
+  archive.boolean(exec.ended);
 }
 
 // The items of a list, the alternatives of a variant, as structs.
@@ -270,8 +281,7 @@ void describe(auto& archive, Is<Failed> auto& message) {
 
 void describe(auto& archive, Is<Started> auto& message) {
   archive.number(message.exec);
-  archive.number(message.pid);
-  archive.require(message.pid >= 1 && message.pid <= INT32_MAX);
+  pid(archive, message.pid);
   archive.boolean(message.tty);
 }
 
@@ -286,6 +296,22 @@ void describe(auto& archive, Is<Exited> auto& message) {
 }
 
 void describe(auto& archive, Is<TreeEmpty> auto& message) { archive.number(message.exec); }
+
+void describe(auto& archive, Is<TakeStreams> auto& message) { archive.number(message.exec); }
+
+void describe(auto& archive, Is<CloseInput> auto& message) { archive.number(message.exec); }
+
+void describe(auto& archive, Is<ExecList> auto& message) {
+  archive.list(message.execs, max_execs, described);
+}
+
+void describe(auto& archive, Is<Streams> auto& message) {
+  archive.boolean(message.terminal);
+  archive.boolean(message.input);
+  archive.boolean(message.output);
+  archive.boolean(message.error);
+  archive.require(!message.terminal || (!message.input && !message.output && !message.error));
+}
 
 void describe(auto& archive, Is<Opened> auto& message) {
   archive.number(message.size);
@@ -361,6 +387,9 @@ template os::Result<std::string> encode(std::uint64_t request, const BeginPut& m
 template os::Result<std::string> encode(std::uint64_t request, const CommitPut& message);
 template os::Result<std::string> encode(std::uint64_t request, const AbortPut& message);
 template os::Result<std::string> encode(std::uint64_t request, const Ping& message);
+template os::Result<std::string> encode(std::uint64_t request, const ListExecs& message);
+template os::Result<std::string> encode(std::uint64_t request, const TakeStreams& message);
+template os::Result<std::string> encode(std::uint64_t request, const CloseInput& message);
 template os::Result<std::string> encode(std::uint64_t request, const HelloReply& message);
 template os::Result<std::string> encode(std::uint64_t request, const Done& message);
 template os::Result<std::string> encode(std::uint64_t request, const Failed& message);
@@ -369,5 +398,7 @@ template os::Result<std::string> encode(std::uint64_t request, const Exited& mes
 template os::Result<std::string> encode(std::uint64_t request, const TreeEmpty& message);
 template os::Result<std::string> encode(std::uint64_t request, const Opened& message);
 template os::Result<std::string> encode(std::uint64_t request, const PutOpened& message);
+template os::Result<std::string> encode(std::uint64_t request, const ExecList& message);
+template os::Result<std::string> encode(std::uint64_t request, const Streams& message);
 
 }  // namespace caisson::init

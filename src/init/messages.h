@@ -24,6 +24,7 @@ namespace caisson::init {
 inline constexpr std::uint32_t message_version = 1;
 inline constexpr std::size_t max_detail = 512;  ///< Bytes.
 inline constexpr std::uint32_t max_signal = 64;
+inline constexpr std::size_t max_execs = 65536;
 
 // From the host. A member descriptors() says how many ride along; where there is none, none do.
 
@@ -61,7 +62,9 @@ struct StartExec {
       env;                     ///< "K=V" each, over the box's own. Secrets: init forgets them after the exec.
   std::string cwd;             ///< Resolved in the box; empty: the workspace.
   std::optional<TtySize> tty;  ///< A terminal of the box's own, whose master comes back with Started.
-  bool input = false;          ///< Without a tty: its standard input rides along; else it reads an empty one.
+  /// Without a tty: its standard input rides along; else it reads an empty one. A box that outlives its
+  /// connection keeps a duplicate of the other end of each pipe among the three (TakeStreams).
+  bool input = false;
   std::uint64_t descriptor_limit_soft = 0;  ///< RLIMIT_NOFILE; 0 leaves it.
   bool cgroup = false;                      ///< A cgroup.procs, open for writing, to be born into.
 
@@ -151,8 +154,33 @@ struct Ping {
   bool operator==(const Ping&) const = default;
 };
 
+/// Answered by ExecList.
+struct ListExecs {
+  static constexpr MessageType type = MessageType::list_execs;
+
+  bool operator==(const ListExecs&) const = default;
+};
+
+/// Asks for the host's ends of an exec's streams, which are kept until its exit is acknowledged. Answered by
+/// Streams.
+struct TakeStreams {
+  static constexpr MessageType type = MessageType::take_streams;
+  std::uint64_t exec = 0;
+
+  bool operator==(const TakeStreams&) const = default;
+};
+
+/// Lets go of the duplicate of an exec's standard input: with the host's own closed, the exec sees its end.
+/// Answered by Done, also where there is none.
+struct CloseInput {
+  static constexpr MessageType type = MessageType::close_input;
+  std::uint64_t exec = 0;
+
+  bool operator==(const CloseInput&) const = default;
+};
+
 using Request = std::variant<Hello, BuildBox, StartExec, SignalExec, KillExec, AckExit, ResizeTty, OpenFile,
-                             BeginPut, CommitPut, AbortPut, Ping>;
+                             BeginPut, CommitPut, AbortPut, Ping, ListExecs, TakeStreams, CloseInput>;
 
 // From init.
 
@@ -261,7 +289,38 @@ struct PutOpened {
   bool operator==(const PutOpened&) const = default;
 };
 
-using Reply = std::variant<HelloReply, Done, Failed, Started, Exited, TreeEmpty, Opened, PutOpened>;
+struct ExecState {
+  std::uint64_t exec = 0;
+  std::uint32_t pid = 0;  ///< In the box; at least 1.
+  bool ended = false;     ///< Its leader has: Exited tells how.
+
+  bool operator==(const ExecState&) const = default;
+};
+
+/// Every exec that has not ended, is not acknowledged, or has left something.
+struct ExecList {
+  static constexpr MessageType type = MessageType::exec_list;
+  std::vector<ExecState> execs;  ///< In the order of their starts.
+
+  bool operator==(const ExecList&) const = default;
+};
+
+/// Duplicates of what is kept, non-blocking but for the terminal, ride along in this order.
+struct Streams {
+  static constexpr MessageType type = MessageType::streams;
+  bool terminal = false;  ///< The master; then there is nothing else.
+  bool input = false;     ///< To write to.
+  bool output = false;    ///< To read from, as `error`.
+  bool error = false;
+
+  std::uint8_t descriptors() const noexcept {
+    return static_cast<std::uint8_t>(int{terminal} + int{input} + int{output} + int{error});
+  }
+  bool operator==(const Streams&) const = default;
+};
+
+using Reply =
+    std::variant<HelloReply, Done, Failed, Started, Exited, TreeEmpty, Opened, PutOpened, ExecList, Streams>;
 
 /// The whole frame of any message above, in one piece of memory that the caller wipes if the message holds
 /// secrets. What the peer would refuse is an error here: E2BIG (StartExec's arguments, BoxPlan's

@@ -369,6 +369,16 @@ TEST(MessageRules, ArgumentsAndEnvironmentShareALimit) {
   EXPECT_EQ(encode(1, exec).error().value(), E2BIG);
 }
 
+TEST(MessageRules, ATerminalIsTheOnlyStream) {
+  EXPECT_TRUE(encode(1, Streams{true, false, false, false}));
+  EXPECT_TRUE(encode(1, Streams{false, true, true, true}));
+  EXPECT_EQ(encode(1, Streams{true, false, true, false}).error().value(), EINVAL);
+  EXPECT_TRUE(encode(1, ExecList{std::vector<ExecState>(max_execs, {1, 1, false})}));
+  EXPECT_EQ(encode(1, ExecList{std::vector<ExecState>(max_execs + 1, {1, 1, false})}).error().value(),
+            EINVAL);
+  EXPECT_EQ(encode(1, ExecList{{{1, 0, false}}}).error().value(), EINVAL);
+}
+
 TEST(MessageRules, APlansEnvironmentIsAsLimited) {
   BuildBox box{sample_plan()};
   box.plan.environment = {"K=" + std::string(max_arguments - 9 - 2, 'x')};

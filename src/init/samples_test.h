@@ -60,7 +60,10 @@ inline std::vector<Request> sample_requests() {
           BeginPut{"new/file", {}},
           CommitPut{8},
           AbortPut{9},
-          Ping{}};
+          Ping{},
+          ListExecs{},
+          TakeStreams{0x1122334455667788},
+          CloseInput{10}};
 }
 
 inline std::vector<Reply> sample_replies() {
@@ -73,7 +76,11 @@ inline std::vector<Reply> sample_replies() {
           Exited{4, true, 61, true, false},
           TreeEmpty{5},
           Opened{0x123456789, 0640},
-          PutOpened{6}};
+          PutOpened{6},
+          ExecList{{{7, 0x2bad, true}, {8, 0x2bae, false}}},
+          ExecList{},
+          Streams{true, false, false, false},
+          Streams{false, true, true, false}};
 }
 
 template <class... Messages>

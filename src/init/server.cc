@@ -153,7 +153,7 @@ BoxResult<Server::Answer> Server::answer(BuildBox& request, std::vector<os::Fd>&
   auto box = build_box(std::move(request.plan), std::move(descriptors));
   if (!box) return box.error();
   box_ = std::make_unique<Box>(std::move(*box));
-  auto execs = ExecServer::create(*box_);
+  auto execs = ExecServer::create(*box_, static_cast<bool>(listener_));
   if (!execs) return execs.error();
   execs_.emplace(std::move(*execs));
   files_.emplace(*box_);
@@ -207,6 +207,17 @@ BoxResult<Server::Answer> Server::answer(const AckExit& request, std::vector<os:
 }
 BoxResult<Server::Answer> Server::answer(const ResizeTty& request, std::vector<os::Fd>& /*descriptors*/) {
   return done_if<Answer>(execs_->resize(request));
+}
+BoxResult<Server::Answer> Server::answer(const ListExecs& /*request*/, std::vector<os::Fd>& /*descriptors*/) {
+  return Answer{execs_->list(), {}};
+}
+BoxResult<Server::Answer> Server::answer(const TakeStreams& request, std::vector<os::Fd>& /*descriptors*/) {
+  auto taken = execs_->take_streams(request);
+  if (!taken) return taken.error();
+  return Answer{taken->streams, std::move(taken->descriptors)};
+}
+BoxResult<Server::Answer> Server::answer(const CloseInput& request, std::vector<os::Fd>& /*descriptors*/) {
+  return done_if<Answer>(execs_->close_input(request));
 }
 BoxResult<Server::Answer> Server::answer(const CommitPut& request, std::vector<os::Fd>& /*descriptors*/) {
   return done_if<Answer>(files_->commit(request));

@@ -49,6 +49,9 @@ class Server {
   BoxResult<Answer> answer(const KillExec& request, std::vector<os::Fd>& descriptors);
   BoxResult<Answer> answer(const AckExit& request, std::vector<os::Fd>& descriptors);
   BoxResult<Answer> answer(const ResizeTty& request, std::vector<os::Fd>& descriptors);
+  BoxResult<Answer> answer(const ListExecs& request, std::vector<os::Fd>& descriptors);
+  BoxResult<Answer> answer(const TakeStreams& request, std::vector<os::Fd>& descriptors);
+  BoxResult<Answer> answer(const CloseInput& request, std::vector<os::Fd>& descriptors);
   BoxResult<Answer> answer(const CommitPut& request, std::vector<os::Fd>& descriptors);
   BoxResult<Answer> answer(const AbortPut& request, std::vector<os::Fd>& descriptors);
   BoxResult<Answer> answer(const Ping& request, std::vector<os::Fd>& descriptors);
