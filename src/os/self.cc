@@ -9,6 +9,10 @@ namespace caisson::os {
 
 pid_t own_pid() noexcept { return ::getpid(); }
 
+uid_t own_user() noexcept { return ::geteuid(); }
+
+gid_t own_group() noexcept { return ::getegid(); }
+
 bool is_root() noexcept { return ::geteuid() == 0; }
 
 bool signal_is_ignored(int number) noexcept {

@@ -7,6 +7,9 @@ namespace caisson::os {
 
 /// getpid(2), never cached: a fork changes it.
 pid_t own_pid() noexcept;
+/// The effective user and group.
+uid_t own_user() noexcept;
+gid_t own_group() noexcept;
 /// Whether the effective user is root.
 bool is_root() noexcept;
 /// Whether this process ignores the signal, as nohup(1) and background jobs ask of what they start.

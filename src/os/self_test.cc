@@ -19,6 +19,12 @@ TEST(Self, OwnPidChangesInAFork) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(Self, OwnUserAndGroupAreTheEffectiveOnes) {
+  EXPECT_EQ(own_user(), ::geteuid());
+  EXPECT_EQ(own_group(), ::getegid());
+  EXPECT_EQ(is_root(), own_user() == 0);
+}
+
 TEST(Self, SeesIgnoredSignals) {
   EXPECT_FALSE(signal_is_ignored(SIGUSR2));
   const auto before = ::signal(SIGUSR2, SIG_IGN);
