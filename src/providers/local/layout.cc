@@ -80,6 +80,8 @@ Layout Layout::open(const std::string& root) {
   return layout;
 }
 
+kit::WorkspaceStore Layout::store() const { return {root, workspaces, sidecars, keys, fail_root}; }
+
 void replace_record(const Layout& layout, const std::string& id, os::FdRef directory, const std::string& name,
                     const std::string& text) {
   const std::string temporary = new_name(id);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "kit/workspace_lock.h"
 #include "os/fd.h"
 
 namespace caisson::local {
@@ -31,6 +32,8 @@ struct Layout {
   /// Opens the root, making what is missing. Throws root_unusable naming the root.
   static Layout open(const std::string& root);
 
+  /// For the locks of persistent workspaces; as long as this lives.
+  kit::WorkspaceStore store() const;
   std::string workspace_path(const std::string& key) const { return root + "/" + key; }
   std::string ephemeral_path(const std::string& id) const { return root + "/.ephemeral/" + id; }
   std::string temporary_path(const std::string& id) const {
@@ -38,9 +41,9 @@ struct Layout {
   }
 };
 
-inline std::string record_name(const std::string& id_or_key) { return id_or_key + ".json"; }
-inline std::string lock_name(const std::string& id_or_key) { return id_or_key + ".lock"; }
-inline std::string wish_name(const std::string& key) { return key + ".remove"; }
+using kit::lock_name;
+using kit::record_name;
+using kit::wish_name;
 inline std::string new_name(const std::string& id) { return id + ".new"; }
 inline std::string temporary_name(const std::string& id) { return id + ".tmp"; }
 

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "caisson/providers/local.h"
+#include "kit/workspace_lock.h"
 #include "os/cgroup.h"
 #include "os/identity.h"
 #include "os/shim.h"
@@ -10,7 +11,6 @@
 #include "providers/local/marker.h"
 #include "providers/local/recovery.h"
 #include "providers/local/session_on_disk.h"
-#include "providers/local/workspace_lock.h"
 
 namespace caisson::local {
 namespace {
@@ -70,7 +70,7 @@ struct RemoveJob {
   bool remove_workspace;
 };
 struct RemoveWorkspaceJob {
-  void operator()() const { WorkspaceLock::remove_when_unused(*state->layout, *key); }
+  void operator()() const { kit::WorkspaceLock::remove_when_unused(state->layout->store(), *key); }
   std::shared_ptr<State> state;
   const std::string* key;
 };

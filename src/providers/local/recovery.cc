@@ -9,6 +9,7 @@
 #include "caisson/contract/errors.h"
 #include "caisson/contract/validate.h"
 #include "contract/quote.h"
+#include "kit/workspace_lock.h"
 #include "os/cgroup.h"
 #include "os/directory_users.h"
 #include "os/fault_point.h"
@@ -18,7 +19,6 @@
 #include "os/remove_tree.h"
 #include "os/spawn.h"
 #include "providers/local/marker.h"
-#include "providers/local/workspace_lock.h"
 
 namespace caisson::local {
 namespace {
@@ -165,7 +165,7 @@ class Recovery {
 
   bool recover_wish(const std::string& key) const {
     try {
-      return fulfil_wish(layout_, key);
+      return kit::fulfil_wish(layout_.store(), key);
     } catch (const SandboxError& error) {
       left("workspace " + key, error.what());
       return false;

@@ -63,7 +63,7 @@ void SessionOnDisk::make(const kit::SessionRecord& record, const os::ProcessIden
   write_marker(*layout_,
                {id_, key_, durability_, workspace_path_, format_time(record.created_at), cgroup, owner});
   if (durability_ == SandboxDurability::persistent) {
-    share_ = WorkspaceLock::take(*layout_, key_);
+    share_ = kit::WorkspaceLock::take(layout_->store(), key_);
     adopt_workspace(record);
   } else {
     os::Result<void> made = os::fault_point("create.directory");
@@ -107,7 +107,7 @@ void SessionOnDisk::remove_locked(bool remove_workspace) {
     require_gone(os::fault_point("remove.scratch"), workspace_path_);
     require_gone(os::remove_tree(layout_->ephemeral, id_), workspace_path_);
   } else if (share_) {
-    share_->give_up(*layout_, remove_workspace);
+    share_->give_up(layout_->store(), remove_workspace);
   }
   const std::string marker = layout_->root + "'s marker of session " + id_;
   require_gone(os::fault_point("remove.marker"), marker);
@@ -122,7 +122,7 @@ void SessionOnDisk::abandon() noexcept {
   os::kill_point("abandon.begin");
   const std::lock_guard lock(mutex_);
   if (share_) {
-    share_->abandon(*layout_, made_directory_, made_sidecar_);
+    share_->abandon(layout_->store(), made_directory_, made_sidecar_);
     share_.reset();
   }
   try {

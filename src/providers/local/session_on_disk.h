@@ -7,9 +7,9 @@
 #include <string>
 
 #include "caisson/kit/managed_sandbox.h"
+#include "kit/workspace_lock.h"
 #include "os/identity.h"
 #include "providers/local/layout.h"
-#include "providers/local/workspace_lock.h"
 
 namespace caisson::local {
 
@@ -45,7 +45,7 @@ class SessionOnDisk {
   std::string workspace_path_;
   std::mutex mutex_;  // a sandbox that closes removes what a stuck removal may still be at
   os::Fd lock_;
-  std::optional<WorkspaceLock> share_;
+  std::optional<kit::WorkspaceLock> share_;
   bool made_directory_ = false;
   bool made_sidecar_ = false;
 };

@@ -4,9 +4,25 @@
 #include <string>
 
 #include "os/fd.h"
-#include "providers/local/layout.h"
+#include "os/result.h"
 
-namespace caisson::local {
+namespace caisson::kit {
+
+/// Where a provider keeps persistent workspaces, each a directory by its key. The descriptors are borrowed.
+struct WorkspaceStore {
+  std::string path;      ///< Absolute, of `workspaces`.
+  os::FdRef workspaces;  ///< `<key>`.
+  os::FdRef records;     ///< `<key>.json`, removed with the workspace.
+  os::FdRef keys;        ///< `<key>.lock` and `<key>.remove`, for nobody else to use.
+  /// Throws root_unusable: `what` failed with `error`.
+  void (*fail)(const std::string& path, const std::string& what, const os::Error& error);
+
+  std::string workspace_path(const std::string& key) const { return path + "/" + key; }
+};
+
+inline std::string record_name(const std::string& id_or_key) { return id_or_key + ".json"; }
+inline std::string lock_name(const std::string& id_or_key) { return id_or_key + ".lock"; }
+inline std::string wish_name(const std::string& key) { return key + ".remove"; }
 
 /// A share in a persistent workspace. Every session on a key holds `<key>.lock` shared; one that is to remove
 /// the workspace leaves the wish `<key>.remove`. Whoever lets go of the lock looks for a wish and tries to
@@ -16,17 +32,17 @@ class WorkspaceLock {
  public:
   /// Throws workspace_conflict while a wish to remove the workspace waits for its last session, or cannot be
   /// fulfilled.
-  static WorkspaceLock take(const Layout& layout, const std::string& key);
+  static WorkspaceLock take(const WorkspaceStore& store, const std::string& key);
 
   /// Leaves the workspace, with a wish to remove it when `remove`. Throws removal_failed when this is the
   /// last session and the workspace cannot be removed; then call it again. May be called again with `remove`
   /// after it was left without.
-  void give_up(const Layout& layout, bool remove);
+  void give_up(const WorkspaceStore& store, bool remove);
   /// The wish of a session that has left already.
-  static void remove_when_unused(const Layout& layout, const std::string& key);
+  static void remove_when_unused(const WorkspaceStore& store, const std::string& key);
   /// Leaves a workspace whose session could not be made: removes what that made of it, if nobody else has
   /// come to use it.
-  void abandon(const Layout& layout, bool made_directory, bool made_sidecar) noexcept;
+  void abandon(const WorkspaceStore& store, bool made_directory, bool made_sidecar) noexcept;
 
  private:
   WorkspaceLock(std::string key, os::Fd shared) noexcept : key_(std::move(key)), shared_(std::move(shared)) {}
@@ -37,6 +53,6 @@ class WorkspaceLock {
 
 /// Fulfils the wish to remove `key`'s workspace if there is one and nobody uses it; whether it was removed.
 /// Throws removal_failed.
-bool fulfil_wish(const Layout& layout, const std::string& key);
+bool fulfil_wish(const WorkspaceStore& store, const std::string& key);
 
-}  // namespace caisson::local
+}  // namespace caisson::kit

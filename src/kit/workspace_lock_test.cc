@@ -1,5 +1,5 @@
 // Persistent workspaces shared between sessions and processes (S-25).
-#include "providers/local/workspace_lock.h"
+#include "kit/workspace_lock.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,121 +10,150 @@
 #include <atomic>
 #include <thread>
 
+#include "os/beneath.h"
 #include "os/files.h"
-#include "providers/local/root_for_test.h"
 #include "tests/support/faults.h"
+#include "tests/support/mounted.h"
+#include "tests/support/on_disk.h"
+#include "tests/support/temporary_directory.h"
 
-namespace caisson::local {
+namespace caisson::kit {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
+using test::Child;
+using test::code_of_call;
+using test::entries_of;
+using test::error_of_call;
+using test::Mounted;
+using test::put;
+using test::text_of;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+[[noreturn]] void fail_store(const std::string& path, const std::string& what, const os::Error& error) {
+  throw SandboxError(ErrorCode::root_unusable, path + ": " + what + ": " + error.message());
+}
+
+// A store in a directory, which is made if it is not there.
+struct StoreInDirectory {
+  explicit StoreInDirectory(const std::string& path) {
+    for (const char* name : {"", "/records", "/keys"}) fs::create_directories(path + name);
+    workspaces = std::move(*os::open_directory(path));
+    records = std::move(*os::open_directory(path + "/records"));
+    keys = std::move(*os::open_directory(path + "/keys"));
+    store = {path, workspaces, records, keys, fail_store};
+  }
+  os::Fd workspaces;
+  os::Fd records;
+  os::Fd keys;
+  WorkspaceStore store;
+};
 
 class WorkspaceLockTest : public testing::Test {
  protected:
   void make_workspace() {
     fs::create_directories(workspace_);
     put(workspace_ + "/file", "kept");
-    put(root_ + "/.tai-sandbox/key.json", "{}");
+    put(root_ + "/records/key.json", "{}");
   }
-  WorkspaceLock take() { return WorkspaceLock::take(layout_, "key"); }
+  WorkspaceLock take() { return WorkspaceLock::take(store_, "key"); }
   bool workspace_is_there() const { return fs::exists(workspace_ + "/file"); }
 
   test::TemporaryDirectory directory_;
   const std::string root_ = directory_ / "root";
-  const Layout layout_ = Layout::open(root_);
+  const StoreInDirectory directories_ = StoreInDirectory(root_);
+  const WorkspaceStore& store_ = directories_.store;
   const std::string workspace_ = root_ + "/key";
 };
 
 TEST_F(WorkspaceLockTest, S25_TheOnlySessionRemovesIt) {
   make_workspace();
   WorkspaceLock only = take();
-  only.give_up(layout_, true);
+  only.give_up(store_, true);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_FALSE(fs::exists(root_ + "/.tai-sandbox/key.json"));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_FALSE(fs::exists(root_ + "/records/key.json"));
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S32_WithoutAWishItStays) {
   make_workspace();
-  take().give_up(layout_, false);
+  take().give_up(store_, false);
   EXPECT_TRUE(workspace_is_there());
-  EXPECT_TRUE(fs::exists(root_ + "/.tai-sandbox/key.json"));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_TRUE(fs::exists(root_ + "/records/key.json"));
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S24_AWishMayComeAfterItWasLeft) {
   make_workspace();
   WorkspaceLock only = take();
-  only.give_up(layout_, false);
+  only.give_up(store_, false);
   EXPECT_TRUE(workspace_is_there()) << "the control";
-  only.give_up(layout_, true);
+  only.give_up(store_, true);
   EXPECT_FALSE(fs::exists(workspace_));
   make_workspace();
-  only.give_up(layout_, true);
+  only.give_up(store_, true);
   EXPECT_TRUE(workspace_is_there()) << "it wished once; this is another workspace";
-  WorkspaceLock::remove_when_unused(layout_, "key");
+  WorkspaceLock::remove_when_unused(store_, "key");
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S25_AWishThatCannotBeLookedForIsKept) {
   make_workspace();
   WorkspaceLock first = take();
   WorkspaceLock second = take();
-  first.give_up(layout_, true);
+  first.give_up(store_, true);
   {
     const test::Faults faults({test::error_at("files.look", EIO)});
     EXPECT_EQ(code_of_call([&] { static_cast<void>(take()); }), ErrorCode::root_unusable);
   }
   {
     const test::Faults faults({test::error_at("files.look", EIO)});
-    EXPECT_EQ(code_of_call([&] { static_cast<void>(WorkspaceLock::take(layout_, "other")); }),
+    EXPECT_EQ(code_of_call([&] { static_cast<void>(WorkspaceLock::take(store_, "other")); }),
               ErrorCode::root_unusable);
-    EXPECT_FALSE(fs::exists(root_ + "/.tai-sandbox/.caisson/keys/other.lock")) << "S-27";
+    EXPECT_FALSE(fs::exists(root_ + "/keys/other.lock")) << "S-27";
   }
   {
     const test::Faults faults({test::error_at("files.look", EIO)});
-    EXPECT_EQ(code_of_call([&] { second.give_up(layout_, false); }), ErrorCode::removal_failed);
+    EXPECT_EQ(code_of_call([&] { second.give_up(store_, false); }), ErrorCode::removal_failed);
   }
-  second.give_up(layout_, false);
+  second.give_up(store_, false);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S25_NeverUnderAnotherAndByTheLast) {
   make_workspace();
   WorkspaceLock first = take();
   WorkspaceLock second = take();
-  first.give_up(layout_, true);
+  first.give_up(store_, true);
   EXPECT_TRUE(workspace_is_there());
-  EXPECT_TRUE(fs::exists(root_ + "/.tai-sandbox/.caisson/keys/key.remove"));
+  EXPECT_TRUE(fs::exists(root_ + "/keys/key.remove"));
   const auto error = error_of_call([&] { take(); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::workspace_conflict);
   EXPECT_THAT(error->what(), HasSubstr("key"));
-  second.give_up(layout_, false);
+  second.give_up(store_, false);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
   make_workspace();
-  take().give_up(layout_, false);
+  take().give_up(store_, false);
   EXPECT_TRUE(workspace_is_there()) << "the wish is spent";
 }
 
 TEST_F(WorkspaceLockTest, S25_NeverUnderAnotherProcess) {
   make_workspace();
   Child other([this] { new WorkspaceLock(take()); });
-  take().give_up(layout_, true);
+  take().give_up(store_, true);
   EXPECT_TRUE(workspace_is_there());
   EXPECT_EQ(code_of_call([&] { take(); }), ErrorCode::workspace_conflict);
   other.kill();
   WorkspaceLock next = take();
   EXPECT_FALSE(fs::exists(workspace_))
       << "what the dead process kept alive is removed before the key is used again";
-  next.give_up(layout_, false);
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  next.give_up(store_, false);
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 // A file that nobody can remove, until it is destroyed.
@@ -149,16 +178,16 @@ TEST_F(WorkspaceLockTest, S30_WhatCannotBeRemovedIsTypedAndTriedAgain) {
   {
     const Immutable stays(workspace_ + "/file");
     if (!stays.works()) GTEST_SKIP() << "needs CAP_LINUX_IMMUTABLE and a file system with that flag";
-    const auto error = error_of_call([&] { only.give_up(layout_, true); });
+    const auto error = error_of_call([&] { only.give_up(store_, true); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::removal_failed);
     EXPECT_THAT(error->what(), HasSubstr(workspace_));
     EXPECT_EQ(code_of_call([&] { take(); }), ErrorCode::workspace_conflict);
-    EXPECT_EQ(code_of_call([&] { only.give_up(layout_, true); }), ErrorCode::removal_failed);
+    EXPECT_EQ(code_of_call([&] { only.give_up(store_, true); }), ErrorCode::removal_failed);
   }
-  only.give_up(layout_, true);
+  only.give_up(store_, true);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S25_ARetryNeverTakesALaterWorkspace) {
@@ -167,13 +196,13 @@ TEST_F(WorkspaceLockTest, S25_ARetryNeverTakesALaterWorkspace) {
   {
     const Immutable stays(workspace_ + "/file");
     if (!stays.works()) GTEST_SKIP() << "needs CAP_LINUX_IMMUTABLE and a file system with that flag";
-    EXPECT_EQ(code_of_call([&] { first.give_up(layout_, true); }), ErrorCode::removal_failed);
+    EXPECT_EQ(code_of_call([&] { first.give_up(store_, true); }), ErrorCode::removal_failed);
   }
   WorkspaceLock later = take();
   EXPECT_FALSE(fs::exists(workspace_)) << "the wish was fulfilled by the next create";
   make_workspace();
-  first.give_up(layout_, true);
-  later.give_up(layout_, false);
+  first.give_up(store_, true);
+  later.give_up(store_, false);
   EXPECT_TRUE(workspace_is_there());
 }
 
@@ -181,34 +210,35 @@ TEST_F(WorkspaceLockTest, S24_AFullDiskDoesNotKeepAWorkspace) {
   fs::remove_all(root_);
   const Mounted mounted(root_, "size=1m,nr_inodes=20");
   if (!mounted.works()) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
-  const Layout layout = Layout::open(root_);
+  const StoreInDirectory directories(root_);
+  const WorkspaceStore& store = directories.store;
   make_workspace();
-  WorkspaceLock only = WorkspaceLock::take(layout, "key");
+  WorkspaceLock only = WorkspaceLock::take(store, "key");
   for (int i = 0; std::ofstream(workspace_ + "/" + std::to_string(i)); ++i) continue;
-  only.give_up(layout, true);
+  only.give_up(store, true);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 TEST_F(WorkspaceLockTest, S27_AFailedCreateTakesBackOnlyItsOwn) {
   WorkspaceLock failed = take();
   fs::create_directory(workspace_);
-  put(root_ + "/.tai-sandbox/key.json", "{}");
+  put(root_ + "/records/key.json", "{}");
   WorkspaceLock other = take();
-  failed.abandon(layout_, true, true);
+  failed.abandon(store_, true, true);
   EXPECT_TRUE(fs::exists(workspace_)) << "another session has come to use it";
-  EXPECT_TRUE(fs::exists(root_ + "/.tai-sandbox/key.json"));
+  EXPECT_TRUE(fs::exists(root_ + "/records/key.json"));
   put(workspace_ + "/file", "");
-  other.give_up(layout_, false);
+  other.give_up(store_, false);
   WorkspaceLock late = take();
-  late.abandon(layout_, true, true);
+  late.abandon(store_, true, true);
   EXPECT_TRUE(workspace_is_there()) << "or had, and left something";
-  EXPECT_TRUE(fs::exists(root_ + "/.tai-sandbox/key.json"));
+  EXPECT_TRUE(fs::exists(root_ + "/records/key.json"));
   fs::remove(workspace_ + "/file");
-  take().abandon(layout_, true, true);
+  take().abandon(store_, true, true);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_FALSE(fs::exists(root_ + "/.tai-sandbox/key.json"));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_FALSE(fs::exists(root_ + "/records/key.json"));
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 // Sessions come and go on one key in several threads, half of them removing it: never is a workspace removed
@@ -222,13 +252,13 @@ TEST_F(WorkspaceLockTest, S25_ManySessionsOnOneKey) {
       for (int round = 0; round < 100; ++round) {
         try {
           WorkspaceLock lock = take();
-          static_cast<void>(os::make_directory_at(layout_.workspaces, "key", 0755));
+          static_cast<void>(os::make_directory_at(store_.workspaces, "key", 0755));
           const std::string mine = workspace_ + "/" + std::to_string(number);
           put(mine, "x");
           std::this_thread::yield();
           EXPECT_EQ(text_of(mine), "x");
           ++used;
-          lock.give_up(layout_, (round + number) % 2 == 0);
+          lock.give_up(store_, (round + number) % 2 == 0);
         } catch (const SandboxError& error) {
           ASSERT_EQ(error.code(), ErrorCode::workspace_conflict) << error.what();
           ++conflicts;
@@ -239,10 +269,10 @@ TEST_F(WorkspaceLockTest, S25_ManySessionsOnOneKey) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(used, 0);
   RecordProperty("conflicts", conflicts);
-  take().give_up(layout_, true);
+  take().give_up(store_, true);
   EXPECT_FALSE(fs::exists(workspace_));
-  EXPECT_THAT(traces_of_sessions(root_), IsEmpty());
+  EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
 }  // namespace
-}  // namespace caisson::local
+}  // namespace caisson::kit

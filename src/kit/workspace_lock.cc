@@ -1,5 +1,5 @@
 // Shares in persistent workspaces.
-#include "providers/local/workspace_lock.h"
+#include "kit/workspace_lock.h"
 
 #include <fcntl.h>
 
@@ -14,7 +14,7 @@
 #include "os/lock.h"
 #include "os/remove_tree.h"
 
-namespace caisson::local {
+namespace caisson::kit {
 namespace {
 
 // Others hold the lock alone while they look for a wish, an instant, and while they remove a workspace, which
@@ -29,61 +29,61 @@ constexpr std::chrono::milliseconds wait_step{1};
       "workspace_key");
 }
 
-[[noreturn]] void fail_removal(const Layout& layout, const std::string& key, const os::Error& error) {
-  throw SandboxError(ErrorCode::removal_failed, "the workspace " + quote(layout.workspace_path(key), 300) +
+[[noreturn]] void fail_removal(const WorkspaceStore& store, const std::string& key, const os::Error& error) {
+  throw SandboxError(ErrorCode::removal_failed, "the workspace " + quote(store.workspace_path(key), 300) +
                                                     " cannot be removed: " + error.message() +
                                                     "; take away what stands in the way, it is tried again");
 }
 
-os::Result<bool> has_wish(const Layout& layout, const std::string& key) {
-  return os::exists_at(layout.keys, wish_name(key));
+os::Result<bool> has_wish(const WorkspaceStore& store, const std::string& key) {
+  return os::exists_at(store.keys, wish_name(key));
 }
 
 // The lock of `key` held alone, or nothing while somebody uses it.
-std::optional<os::Fd> take_alone(const Layout& layout, const std::string& key) {
-  if (const auto fault = os::fault_point("workspace.alone"); !fault) fail_removal(layout, key, fault.error());
-  auto alone = os::try_lock(layout.keys, lock_name(key), os::LockKind::exclusive);
-  if (!alone) fail_removal(layout, key, alone.error());
+std::optional<os::Fd> take_alone(const WorkspaceStore& store, const std::string& key) {
+  if (const auto fault = os::fault_point("workspace.alone"); !fault) fail_removal(store, key, fault.error());
+  auto alone = os::try_lock(store.keys, lock_name(key), os::LockKind::exclusive);
+  if (!alone) fail_removal(store, key, alone.error());
   return std::move(*alone);
 }
 
 // With the lock held alone. The wish goes last, so that a removal cut short is taken up again.
-void remove_workspace(const Layout& layout, const std::string& key) {
+void remove_workspace(const WorkspaceStore& store, const std::string& key) {
   os::Result<void> done = os::fault_point("workspace.remove");
-  if (done) done = os::remove_tree(layout.workspaces, key);
+  if (done) done = os::remove_tree(store.workspaces, key);
   if (done) done = os::fault_point("workspace.sidecar");
-  if (done) done = os::unlink_at(layout.sidecars, record_name(key));
+  if (done) done = os::unlink_at(store.records, record_name(key));
   if (done) done = os::fault_point("wish.remove");
-  if (done) done = os::unlink_at(layout.keys, wish_name(key));
-  if (!done) fail_removal(layout, key, done.error());
+  if (done) done = os::unlink_at(store.keys, wish_name(key));
+  if (!done) fail_removal(store, key, done.error());
 }
 
 // With the lock held alone: whoever has just opened it finds it unlinked, and makes a new one.
-void drop_lock_file(const Layout& layout, const std::string& key) {
+void drop_lock_file(const WorkspaceStore& store, const std::string& key) {
   os::kill_point("workspace.unlock");
-  static_cast<void>(os::unlink_at(layout.keys, lock_name(key)));
+  static_cast<void>(os::unlink_at(store.keys, lock_name(key)));
 }
 
 }  // namespace
 
-WorkspaceLock WorkspaceLock::take(const Layout& layout, const std::string& key) {
+WorkspaceLock WorkspaceLock::take(const WorkspaceStore& store, const std::string& key) {
   const auto until = std::chrono::steady_clock::now() + most_wait;
   for (;;) {
     const auto fault = os::fault_point("create.share");
-    auto shared = fault ? os::try_lock(layout.keys, lock_name(key), os::LockKind::shared)
+    auto shared = fault ? os::try_lock(store.keys, lock_name(key), os::LockKind::shared)
                         : os::Result<std::optional<os::Fd>>(fault.error());
-    if (!shared) fail_root(layout.root, "locking workspace " + quote(key), shared.error());
+    if (!shared) store.fail(store.path, "locking workspace " + quote(key), shared.error());
     if (*shared) {
       WorkspaceLock share(key, std::move(**shared));
-      const auto wished = has_wish(layout, key);
+      const auto wished = has_wish(store, key);
       if (wished && !*wished) return share;
       if (!wished) {
-        share.abandon(layout, false, false);
-        fail_root(layout.root, "looking at workspace " + quote(key), wished.error());
+        share.abandon(store, false, false);
+        store.fail(store.path, "looking at workspace " + quote(key), wished.error());
       }
       os::unlock(std::move(share.shared_));
       try {
-        if (fulfil_wish(layout, key)) continue;
+        if (fulfil_wish(store, key)) continue;
       } catch (const SandboxError& error) {
         fail_conflict(key, error.what());
       }
@@ -94,11 +94,11 @@ WorkspaceLock WorkspaceLock::take(const Layout& layout, const std::string& key) 
   }
 }
 
-void WorkspaceLock::give_up(const Layout& layout, bool remove) {
+void WorkspaceLock::give_up(const WorkspaceStore& store, bool remove) {
   os::Error no_wish;
   if (remove && !wished_) {
     const auto fault = os::fault_point("wish.write");
-    const auto wish = fault ? os::open_at(layout.keys, wish_name(key_), O_WRONLY | O_CREAT, 0600)
+    const auto wish = fault ? os::open_at(store.keys, wish_name(key_), O_WRONLY | O_CREAT, 0600)
                             : os::Result<os::Fd>(fault.error());
     os::kill_point("wish.written");
     if (wish) wished_ = true;
@@ -106,49 +106,49 @@ void WorkspaceLock::give_up(const Layout& layout, bool remove) {
   }
   os::unlock(std::move(shared_));
   if (!no_wish) {
-    fulfil_wish(layout, key_);
+    fulfil_wish(store, key_);
     return;
   }
   // A disk without room for the wish needs the removal all the more.
-  const auto alone = take_alone(layout, key_);
-  if (!alone) fail_removal(layout, key_, no_wish);
-  remove_workspace(layout, key_);
-  drop_lock_file(layout, key_);
+  const auto alone = take_alone(store, key_);
+  if (!alone) fail_removal(store, key_, no_wish);
+  remove_workspace(store, key_);
+  drop_lock_file(store, key_);
   wished_ = true;
 }
 
-void WorkspaceLock::abandon(const Layout& layout, bool made_directory, bool made_sidecar) noexcept {
+void WorkspaceLock::abandon(const WorkspaceStore& store, bool made_directory, bool made_sidecar) noexcept {
   os::unlock(std::move(shared_));
   os::kill_point("abandon.share");
   try {
-    const auto alone = take_alone(layout, key_);
+    const auto alone = take_alone(store, key_);
     if (!alone) return;
     // Another session may have come, filled it, and gone.
-    const bool removed = made_directory && os::remove_directory_at(layout.workspaces, key_).has_value();
+    const bool removed = made_directory && os::remove_directory_at(store.workspaces, key_).has_value();
     if (made_sidecar && (removed || !made_directory))
-      static_cast<void>(os::unlink_at(layout.sidecars, record_name(key_)));
-    const auto wished = has_wish(layout, key_);
-    if (wished && *wished) remove_workspace(layout, key_);
-    drop_lock_file(layout, key_);
+      static_cast<void>(os::unlink_at(store.records, record_name(key_)));
+    const auto wished = has_wish(store, key_);
+    if (wished && *wished) remove_workspace(store, key_);
+    drop_lock_file(store, key_);
   } catch (const std::exception&) {
     // A wish that is left waits for the next to look.
   }
 }
 
-void WorkspaceLock::remove_when_unused(const Layout& layout, const std::string& key) {
+void WorkspaceLock::remove_when_unused(const WorkspaceStore& store, const std::string& key) {
   WorkspaceLock none(key, os::Fd());
-  none.give_up(layout, true);
+  none.give_up(store, true);
 }
 
-bool fulfil_wish(const Layout& layout, const std::string& key) {
-  auto alone = take_alone(layout, key);
+bool fulfil_wish(const WorkspaceStore& store, const std::string& key) {
+  auto alone = take_alone(store, key);
   if (!alone) return false;  // Somebody uses it, who will look when he leaves.
-  const auto wished = has_wish(layout, key);
-  if (!wished) fail_removal(layout, key, wished.error());
-  if (*wished) remove_workspace(layout, key);
-  drop_lock_file(layout, key);
+  const auto wished = has_wish(store, key);
+  if (!wished) fail_removal(store, key, wished.error());
+  if (*wished) remove_workspace(store, key);
+  drop_lock_file(store, key);
   os::unlock(std::move(*alone));
   return *wished;
 }
 
-}  // namespace caisson::local
+}  // namespace caisson::kit
