@@ -109,23 +109,34 @@ ExplainedResult<void> write_by_program(const char* name, pid_t pid, const std::v
   return explained(EPERM, std::string("mapping ids by ") + name, words_of_its_own);
 }
 
-}  // namespace
-
-std::vector<IdRange> parse_subordinate_ids(std::string_view text, std::string_view user_name, uid_t user) {
+// The ranges of the lines whose user is `wanted`.
+template <class Wanted>
+std::vector<IdRange> ranges_where(std::string_view text, Wanted wanted) {
   std::vector<IdRange> ranges;
   while (!text.empty()) {
     std::string_view line = take(text, '\n');
     const std::string_view who = take(line, ':');
-    std::uint32_t number = 0;
-    const bool ours =
-        (!user_name.empty() && who == user_name) || (parse_number(who, number) && number == user);
     IdRange range{};
-    if (!ours || !parse_number(take(line, ':'), range.first) || !parse_number(line, range.count)) continue;
+    if (!wanted(who) || !parse_number(take(line, ':'), range.first) || !parse_number(line, range.count))
+      continue;
     // The last id, 2^32 - 1, is nobody's.
     if (range.count == 0 || std::uint64_t{range.first} + range.count > 0xffffffffU) continue;
     ranges.push_back(range);
   }
   return ranges;
+}
+
+}  // namespace
+
+std::vector<IdRange> parse_subordinate_ids(std::string_view text, std::string_view user_name, uid_t user) {
+  return ranges_where(text, [&](std::string_view who) {
+    std::uint32_t number = 0;
+    return (!user_name.empty() && who == user_name) || (parse_number(who, number) && number == user);
+  });
+}
+
+std::vector<IdRange> parse_subordinate_ids(std::string_view text) {
+  return ranges_where(text, [](std::string_view) { return true; });
 }
 
 IdMaps single_id_maps(uid_t user, gid_t group) noexcept {

@@ -23,6 +23,9 @@ struct IdRange {
 /// left out.
 std::vector<IdRange> parse_subordinate_ids(std::string_view text, std::string_view user_name, uid_t user);
 
+/// The ranges that such a text gives anybody.
+std::vector<IdRange> parse_subordinate_ids(std::string_view text);
+
 /// One line of a map: ids from `inside` on are those from `outside` on of the parent namespace.
 struct IdMapping {
   std::uint32_t inside;

@@ -42,6 +42,11 @@ TEST(SubordinateIds, AreTheLinesOfTheNameAndOfTheNumber) {
   EXPECT_THAT(parse_subordinate_ids("", "ann", 7), ElementsAre());
 }
 
+TEST(SubordinateIds, OfAnybodyAreThoseOfAllLines) {
+  EXPECT_THAT(parse_subordinate_ids("ann:100000:65536\nbob:x:1\n1000:300000:10\n"),
+              ElementsAre(IdRange{100000, 65536}, IdRange{300000, 10}));
+}
+
 TEST(SubordinateIds, LinesThatMakeNoSenseAreLeftOut) {
   for (const char* line : {"ann", "ann:", "ann:1", "ann:1:", "ann::5", "ann:x:5", "ann:1:5x", "ann:1:5:6",
                            "ann:-1:5", "ann: 1:5", "ann:1:0", "ann:4294967290:100", "ann:4294967296:1",
