@@ -34,6 +34,18 @@ TEST_F(ClosingSandboxTest, ClosingReleasesEverySessionWithoutTheLoop) {
   EXPECT_EQ(failure_of(one->exec(argv, ExecOptions(1s))), ErrorCode::session_destroyed);
 }
 
+TEST_F(ClosingSandboxTest, S26_ABoxEndsItsProcessesWithoutTheLoop) {
+  auto sandbox = open();
+  auto session = create(*sandbox);
+  Argv argv{"work"};
+  auto result = begin(session->exec(argv, ExecOptions(100s)));
+  script->command().dies_of_kill = false;
+  script->command().dies_with_box = true;
+  sandbox.reset();
+  EXPECT_TRUE(script->command().ended);
+  EXPECT_THAT(script->destroyed, ElementsAre(std::pair(session->id(), Disposal::keep_persistent)));
+}
+
 // The session's last exec goes between the end of the provider's call and the rest of the teardown: a close
 // may get that far meanwhile.
 TEST_F(ClosingSandboxTest, S24ACloseThatMeetsATeardownDoesNotRepeatIt) {

@@ -8,8 +8,6 @@
 #include "kit/host_files.h"
 #include "kit/host_start.h"
 #include "os/fault_point.h"
-#include "os/probe.h"
-#include "os/rlimits.h"
 #include "os/shim.h"
 
 namespace caisson::kit {
@@ -149,10 +147,6 @@ std::shared_ptr<SessionBox> RealHost::make_box(HostBoxOptions options) {
   return std::make_shared<HostBox>(core_, std::move(state), std::move(options.temporary_directory));
 }
 
-void log_to(const Log& log, LogLevel level, const std::string& message) {
-  if (log) log(level, message);
-}
-
 // A pool, or why there can be none.
 boost::system::result<std::unique_ptr<os::CgroupLeafPool>, std::string> make_pool() {
   const auto place = os::find_cgroup_place();
@@ -183,19 +177,7 @@ std::string_view to_string(TreeKill value) noexcept {
 }
 
 std::shared_ptr<Host> Host::open(HostOptions options) {
-  const std::string missing = os::missing_requirement(os::probe_kernel());
-  if (!missing.empty()) throw SandboxError(ErrorCode::unavailable, missing);
-  const auto raised = os::raise_descriptor_limit();
-  if (!raised) {
-    log_to(options.log, LogLevel::warning,
-           "the descriptor limit stays as it is, raising it failed: " + raised.error().message());
-  }
-  if (!os::children_are_waitable()) {
-    log_to(options.log, LogLevel::warning,
-           "the host program ignores SIGCHLD or has set SA_NOCLDWAIT: where the kernel is older than Linux "
-           "6.15 the "
-           "exit of a command is lost");
-  }
+  prepare_host_program(options.log);
   std::string obstacles;
   if (options.tree_kill != TreeKill::shim) {
     auto pool = make_pool();

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "caisson/contract/errors.h"
 #include "kit/threads.h"
+#include "os/probe.h"
+#include "os/rlimits.h"
 #include "os/self.h"
 #include "os/signals.h"
 
@@ -89,6 +92,25 @@ void HostCleaner::work() {
 
     lock.lock();
     if (stopping && ((waiting.empty() && arrived_.empty()) || now >= *end)) return;
+  }
+}
+
+void log_to(const Log& log, LogLevel level, const std::string& message) {
+  if (log) log(level, message);
+}
+
+void prepare_host_program(const Log& log) {
+  const std::string missing = os::missing_requirement(os::probe_kernel());
+  if (!missing.empty()) throw SandboxError(ErrorCode::unavailable, missing);
+  const auto raised = os::raise_descriptor_limit();
+  if (!raised) {
+    log_to(log, LogLevel::warning,
+           "the descriptor limit stays as it is, raising it failed: " + raised.error().message());
+  }
+  if (!os::children_are_waitable()) {
+    log_to(log, LogLevel::warning,
+           "the host program ignores SIGCHLD or has set SA_NOCLDWAIT: where the kernel is older than Linux "
+           "6.15 the exit of a command is lost");
   }
 }
 

@@ -49,6 +49,14 @@ class HostCleaner {
   std::thread thread_;
 };
 
+/// Nothing where there is no log.
+void log_to(const Log& log, LogLevel level, const std::string& message);
+
+/// What opening a provider does to the program it is part of: raises its soft descriptor limit to the hard
+/// one (S-44), and warns where exits of children would be lost. Throws SandboxError (unavailable) where the
+/// kernel lacks a call that Caisson cannot do without.
+void prepare_host_program(const Log& log);
+
 class HostCore {
  public:
   /// With a pool every exec gets a cgroup, without one a shim.

@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "caisson/kit/provider.h"
-#include "kit/file_errors.h"
+#include "kit/open_file.h"
 #include "os/clock.h"
 #include "os/fault_point.h"
 #include "os/files.h"
@@ -19,33 +18,15 @@
 namespace caisson::kit {
 
 // What readers and writers need of the HostFiles that made them, and keep beyond its end.
-struct HostFiles::Shared {
+struct HostFiles::Shared : FileThreads {
   Shared(const std::shared_ptr<Workers>& file_workers, std::shared_ptr<const os::Beneath> beneath,
          std::string temporaries)
-      : workspace(std::move(beneath)), temporary_directory(std::move(temporaries)), workers_(file_workers) {}
-
-  /// Held for the length of a call, so that a host that ends meanwhile waits for it.
-  std::shared_ptr<Workers> workers() const {
-    auto there = workers_.lock();
-    if (!there || ended) {
-      throw SandboxError(ErrorCode::session_destroyed,
-                         "the session of this file was destroyed; create a new one");
-    }
-    return there;
-  }
-  /// Runs `work` on a worker; once the session has ended it ends here, with the argument.
-  template <class Work>
-  void drop(Work work) const {
-    const auto there = ended ? nullptr : workers_.lock();
-    if (there) there->post(std::move(work));
-  }
+      : FileThreads(file_workers),
+        workspace(std::move(beneath)),
+        temporary_directory(std::move(temporaries)) {}
 
   const std::shared_ptr<const os::Beneath> workspace;
   const std::string temporary_directory;
-  std::atomic<bool> ended = false;
-
- private:
-  const std::weak_ptr<Workers> workers_;
 };
 
 namespace {
@@ -54,27 +35,6 @@ using os::error_of;
 
 // How often a write is placed anew because somebody exchanged its target or its directory meanwhile.
 constexpr int most_placings = 16;
-// A read never allocates more than this beyond what the file holds.
-constexpr std::uint64_t read_ahead = 64 << 10;
-
-template <class T>
-T checked(FileOperation doing, const std::string& path, os::Result<T> result) {
-  if (!result) fail_file(doing, path, result.error());
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
-void check_path(FileOperation doing, const std::string& path) {
-  if (path.empty()) fail_file(doing, path, error_of(EINVAL));
-}
-
-void check_target(const std::string& path, FileMode mode) {
-  check_path(FileOperation::write, path);
-  if (mode && (*mode & ~07777U) != 0) {
-    throw SandboxError(ErrorCode::invalid_argument, "a file mode has permission bits only, 07777 at most",
-                       "mode");
-  }
-}
-
 // Looked at before it is opened, for opening a FIFO or a device is felt by others; and again afterwards, for
 // it may have been exchanged. O_NONBLOCK, which Beneath adds, keeps even that from blocking.
 os::Fd open_regular(const os::Beneath& workspace, const std::string& path, os::FileStatus& is) {
@@ -89,44 +49,11 @@ os::Fd open_regular(const os::Beneath& workspace, const std::string& path, os::F
   return file;
 }
 
-// An open file and how far it was read. Used on worker threads, by one call at a time.
-class ReadState {
- public:
-  ReadState(const os::Beneath& workspace, std::string path) : path_(std::move(path)) {
-    os::FileStatus is = {};
-    file_ = open_regular(workspace, path_, is);
-    size_ = static_cast<std::uint64_t>(is.st_size);
-  }
-
-  std::uint64_t size() const noexcept { return size_; }
-
-  std::string read(std::size_t max_bytes) {
-    const std::lock_guard lock(mutex_);
-    checked(FileOperation::read, path_, os::fault_point("get.read"));
-    const os::FileStatus is = checked(FileOperation::read, path_, os::status(file_));
-    const auto end = static_cast<std::uint64_t>(is.st_size);
-    const std::uint64_t likely = end > offset_ ? end - offset_ : read_ahead;
-    std::string data(std::min<std::uint64_t>(max_bytes, likely), '\0');
-    std::size_t filled = 0;
-    while (filled < data.size()) {
-      const std::size_t count =
-          checked(FileOperation::read, path_,
-                  os::read_at(file_, data.data() + filled, data.size() - filled, offset_));
-      if (count == 0) break;
-      filled += count;
-      offset_ += count;
-    }
-    data.resize(filled);
-    return data;
-  }
-
- private:
-  std::mutex mutex_;
-  os::Fd file_;
-  std::string path_;
-  std::uint64_t size_ = 0;
-  std::uint64_t offset_ = 0;
-};
+std::shared_ptr<OpenFile> open_file(const os::Beneath& workspace, const std::string& path) {
+  os::FileStatus is = {};
+  os::Fd file = open_regular(workspace, path, is);
+  return std::make_shared<OpenFile>(std::move(file), path, static_cast<std::uint64_t>(is.st_size));
+}
 
 // A file on its way into the workspace: a temporary outside it until it is committed. Used on worker threads,
 // by one call at a time.
@@ -253,45 +180,6 @@ class WriteState {
 
 }  // namespace
 
-class HostFiles::Reader final : public SandboxFileReader {
- public:
-  Reader(std::shared_ptr<Shared> shared, std::shared_ptr<ReadState> state)
-      : shared_(std::move(shared)), state_(std::move(state)) {}
-  ~Reader() override {
-    // It may be the last that holds a large file, which the file system takes a while to free.
-    auto drop = [state = std::move(state_)]() mutable { state.reset(); };
-    shared_->drop(std::move(drop));
-  }
-
-  Awaitable<std::string> read(std::size_t max_bytes) override {
-    return read_some(shared_, state_, max_bytes);
-  }
-  std::uint64_t size() const noexcept override { return state_->size(); }
-
-  static Awaitable<std::unique_ptr<SandboxFileReader>> open(std::shared_ptr<Shared> shared,
-                                                            std::string path) {
-    check_path(FileOperation::read, path);
-    auto call = [shared, path] { return std::make_shared<ReadState>(*shared->workspace, path); };
-    const auto workers = shared->workers();
-    std::shared_ptr<ReadState> state = co_await workers->run(std::move(call));
-    co_return std::make_unique<Reader>(std::move(shared), std::move(state));
-  }
-
- private:
-  static Awaitable<std::string> read_some(std::shared_ptr<Shared> shared, std::shared_ptr<ReadState> state,
-                                          std::size_t max_bytes) {
-    if (max_bytes == 0) {
-      throw SandboxError(ErrorCode::invalid_argument, "a read of 0 bytes; ask for at least one", "max_bytes");
-    }
-    auto call = [state, max_bytes] { return state->read(max_bytes); };
-    const auto workers = shared->workers();
-    co_return co_await workers->run(std::move(call));
-  }
-
-  std::shared_ptr<Shared> shared_;
-  std::shared_ptr<ReadState> state_;
-};
-
 class HostFiles::Writer final : public SandboxFileWriter {
  public:
   Writer(std::shared_ptr<Shared> shared, std::shared_ptr<WriteState> state)
@@ -337,10 +225,19 @@ HostFiles::HostFiles(const std::shared_ptr<Workers>& file_workers,
                      std::shared_ptr<const os::Beneath> workspace, std::string temporary_directory)
     : shared_(std::make_shared<Shared>(file_workers, std::move(workspace), std::move(temporary_directory))) {}
 
-HostFiles::~HostFiles() { shared_->ended = true; }
+HostFiles::~HostFiles() { shared_->end(); }
 
 Awaitable<std::unique_ptr<SandboxFileReader>> HostFiles::open_reader(std::string path) {
-  return Reader::open(shared_, std::move(path));
+  return open_to_read(shared_, std::move(path));
+}
+
+Awaitable<std::unique_ptr<SandboxFileReader>> HostFiles::open_to_read(std::shared_ptr<Shared> shared,
+                                                                      std::string path) {
+  check_path(FileOperation::read, path);
+  auto call = [shared, path] { return open_file(*shared->workspace, path); };
+  const auto workers = shared->workers();
+  std::shared_ptr<OpenFile> file = co_await workers->run(std::move(call));
+  co_return make_reader(std::move(shared), std::move(file));
 }
 
 Awaitable<void> HostFiles::put(std::string path, std::string data, FileMode mode) {
@@ -367,13 +264,7 @@ Awaitable<std::string> HostFiles::get_whole(std::shared_ptr<Shared> shared, std:
                                             std::uint64_t cap) {
   check_path(FileOperation::read, path);
   auto call = [shared, path = std::move(path), cap] {
-    ReadState state(*shared->workspace, path);
-    std::string data;
-    for (;;) {
-      std::string piece = state.read(static_cast<std::size_t>(cap - data.size() + 1));
-      if (piece.empty()) return data;
-      append_within_cap(data, std::move(piece), cap);
-    }
+    return open_file(*shared->workspace, path)->read_all(cap);
   };
   const auto workers = shared->workers();
   co_return co_await workers->run(std::move(call));

@@ -40,8 +40,9 @@ class HostFiles {
 
  private:
   struct Shared;
-  class Reader;
   class Writer;
+  static Awaitable<std::unique_ptr<SandboxFileReader>> open_to_read(std::shared_ptr<Shared> shared,
+                                                                    std::string path);
   static Awaitable<void> put_whole(std::shared_ptr<Shared> shared, std::string path, std::string data,
                                    FileMode mode);
   static Awaitable<std::string> get_whole(std::shared_ptr<Shared> shared, std::string path,

@@ -487,5 +487,23 @@ TEST_F(ManagedSandboxTest, S82ReaperSleepsFirstLogsAndSurvivesAFailingSweep) {
   EXPECT_TRUE(stopped);
 }
 
+TEST_F(ManagedSandboxTest, S26_ABoxThatEndsAllItsProcessesEndsWhatATreesOwnKillDoesNot) {
+  auto sandbox = open();
+  auto session = create(*sandbox);
+  auto other = create(*sandbox);
+  Argv argv{"work"};
+  auto result = begin(session->exec(argv, ExecOptions(100s)));
+  script->command().dies_of_kill = false;
+  script->command().dies_with_box = true;
+  auto others = begin(other->exec(argv, ExecOptions(100s)));
+  script->command().dies_with_box = true;
+  test::run(loop, session->release());
+  EXPECT_THROW(finish(result), SandboxError);
+  EXPECT_GE(script->commands.front()->kills, 1);
+  EXPECT_FALSE(script->command().ended) << "another session's box";
+  script->command().exit(0);
+  EXPECT_EQ(finish(others).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace caisson::kit

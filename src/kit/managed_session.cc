@@ -304,6 +304,7 @@ Awaitable<bool> ManagedSession::tear_down(std::shared_ptr<ManagedSession> self) 
   const auto until = std::chrono::steady_clock::now() + end_patience;
   const auto execs = self->execs();
   for (const auto& exec : execs) exec->end_with_session();
+  self->end_processes();
   std::size_t left = 0;
   for (const auto& exec : execs) {
     const auto patience =
@@ -350,8 +351,18 @@ Disposal ManagedSession::disposal() const noexcept {
   return remove_wished_ ? Disposal::remove_workspace : Disposal::keep_persistent;
 }
 
+void ManagedSession::end_processes() noexcept {
+  std::shared_ptr<SessionBox> box;
+  {
+    const std::lock_guard lock(mutex_);
+    box = box_;
+  }
+  if (box) box->end_processes();
+}
+
 void ManagedSession::kill_execs() noexcept {
   for (const auto& exec : execs()) exec->end_with_sandbox();
+  end_processes();
 }
 
 void ManagedSession::end_blocking() noexcept {
@@ -365,6 +376,7 @@ void ManagedSession::end_blocking() noexcept {
   if (!box) return;
   const auto until = std::chrono::steady_clock::now() + end_patience;
   for (const auto& exec : execs) exec->end_with_sandbox();
+  box->end_processes();
   bool gone = true;
   for (const auto& exec : execs) gone = exec->settle_blocking(until) && gone;
   if (!gone) {

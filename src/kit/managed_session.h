@@ -46,6 +46,7 @@ class ManagedSession final : public SandboxSession, public std::enable_shared_fr
   void end_blocking() noexcept;
 
  private:
+  void end_processes() noexcept;
   static Awaitable<ExecResult> run_exec(std::shared_ptr<ManagedSession> self, ExecRequest request);
   static Awaitable<std::unique_ptr<SandboxExecHandle>> start_exec(std::shared_ptr<ManagedSession> self,
                                                                   ExecRequest request);

@@ -30,7 +30,8 @@ struct ScriptedCommand {
   os::Fd leader_end;  ///< Closing it makes the leader readable.
   std::optional<ExecEnded> ended;
   bool dies_of_kill = true;
-  bool empty = false;  ///< Whether its tree is empty once its leader has ended.
+  bool dies_with_box = false;  ///< Where the box ends its processes at one stroke.
+  bool empty = false;          ///< Whether its tree is empty once its leader has ended.
   int kills = 0;
   bool watched = false;  ///< Its exec waits for the leader's end.
   bool retired = false;
@@ -51,6 +52,17 @@ struct ScriptedCommand {
     ExecEnded how;
     how.exit_code = code;
     end(how, descendants);
+  }
+  void die() {
+    empty = true;
+    close_streams();
+    if (ended) return;
+    ExecEnded how;
+    how.how = ExecEnd::signaled;
+    how.signal = 9;
+    how.exit_code = 137;
+    ended = how;
+    leader_end.reset();
   }
   void close_streams() {
     in.reset();
@@ -78,16 +90,7 @@ class ScriptedTree final : public ExecTree {
   void kill() noexcept override {
     const std::lock_guard lock(command_->mutex);
     ++command_->kills;
-    if (!command_->dies_of_kill) return;
-    command_->empty = true;
-    command_->close_streams();
-    if (command_->ended) return;
-    ExecEnded how;
-    how.how = ExecEnd::signaled;
-    how.signal = 9;
-    how.exit_code = 137;
-    command_->ended = how;
-    command_->leader_end.reset();
+    if (command_->dies_of_kill) command_->die();
   }
   bool empty() noexcept override {
     const std::lock_guard lock(command_->mutex);
@@ -180,6 +183,11 @@ class ScriptedBox final : public SessionBox {
   ScriptedBox(std::shared_ptr<Script> script, std::string id)
       : script_(std::move(script)), id_(std::move(id)) {}
   const std::string& workspace_path() const noexcept override { return path_; }
+  void end_processes() noexcept override {
+    for (const auto& command : script_->commands) {
+      if (command->session == id_ && command->dies_with_box) command->die();
+    }
+  }
 
   Awaitable<StartedExec> start(std::shared_ptr<const ExecPlan> plan,
                                boost::asio::any_io_executor executor) override {

@@ -27,16 +27,16 @@ TEST(WorkersTest, RunCallsAndWaitForThem) {
   EXPECT_TRUE(ran);
 }
 
-// As a user who may have three processes: whether eight threads are refused as they should be.
+// As a user who may have six processes: whether sixteen threads are refused as they should be.
 [[noreturn]] void want_too_many_threads() {
   ::alarm(20);
-  const rlimit few = {3, 3};
+  const rlimit few = {6, 6};
   if (::setrlimit(RLIMIT_NPROC, &few) != 0 || ::setresuid(61234, 61234, 61234) != 0) ::_exit(2);
   {
     const Workers control(2);
   }
   try {
-    const Workers workers(8);
+    const Workers workers(16);
   } catch (const SandboxError& error) {
     ::_exit(error.code() == ErrorCode::unavailable ? 0 : 3);
   }

@@ -17,16 +17,16 @@
 namespace caisson::kit {
 namespace {
 
-// Others hold the lock alone while they look for a wish, an instant, and while they remove a workspace, which
-// a create does not wait for.
+// Others hold the lock alone while they look for a wish, an instant; while they release a workspace, which
+// may take a disk's time; and while they remove it, which a create does not wait for.
 constexpr std::chrono::milliseconds most_wait{200};
+constexpr std::chrono::seconds most_wait_for_release{10};
 constexpr std::chrono::milliseconds wait_step{1};
 
 [[noreturn]] void fail_conflict(const std::string& key, const std::string& why) {
-  throw SandboxError(
-      ErrorCode::workspace_conflict,
-      "workspace " + quote(key) + " is to be removed, and " + why + "; use another key until then",
-      "workspace_key");
+  throw SandboxError(ErrorCode::workspace_conflict,
+                     "workspace " + quote(key) + " is " + why + "; use another key until then",
+                     "workspace_key");
 }
 
 [[noreturn]] void fail_removal(const WorkspaceStore& store, const std::string& key, const os::Error& error) {
@@ -50,6 +50,8 @@ std::optional<os::Fd> take_alone(const WorkspaceStore& store, const std::string&
 // With the lock held alone. The wish goes last, so that a removal cut short is taken up again.
 void remove_workspace(const WorkspaceStore& store, const std::string& key) {
   os::Result<void> done = os::fault_point("workspace.remove");
+  if (done && store.backing) done = store.backing->release(key);
+  if (done && store.backing) done = store.backing->remove(key);
   if (done) done = os::remove_tree(store.workspaces, key);
   if (done) done = os::fault_point("workspace.sidecar");
   if (done) done = os::unlink_at(store.records, record_name(key));
@@ -66,8 +68,10 @@ void drop_lock_file(const WorkspaceStore& store, const std::string& key) {
 
 }  // namespace
 
+WorkspaceBacking::~WorkspaceBacking() = default;
+
 WorkspaceLock WorkspaceLock::take(const WorkspaceStore& store, const std::string& key) {
-  const auto until = std::chrono::steady_clock::now() + most_wait;
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     const auto fault = os::fault_point("create.share");
     auto shared = fault ? os::try_lock(store.keys, lock_name(key), os::LockKind::shared)
@@ -85,11 +89,17 @@ WorkspaceLock WorkspaceLock::take(const WorkspaceStore& store, const std::string
       try {
         if (fulfil_wish(store, key)) continue;
       } catch (const SandboxError& error) {
-        fail_conflict(key, error.what());
+        fail_conflict(key, "to be removed, and " + std::string(error.what()));
       }
     }
     // Another create may be looking at the same time as this one, so a lock that is held is looked at again.
-    if (std::chrono::steady_clock::now() >= until) fail_conflict(key, "sessions still use it");
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited >= most_wait) {
+      const auto wished = has_wish(store, key);
+      if (!wished || *wished) fail_conflict(key, "to be removed, and sessions still use it");
+    }
+    if (waited >= most_wait_for_release)
+      fail_conflict(key, "being left by its last session, which takes long");
     std::this_thread::sleep_for(wait_step);
   }
 }
@@ -124,7 +134,14 @@ void WorkspaceLock::abandon(const WorkspaceStore& store, bool made_directory, bo
     const auto alone = take_alone(store, key_);
     if (!alone) return;
     // Another session may have come, filled it, and gone.
-    const bool removed = made_directory && os::remove_directory_at(store.workspaces, key_).has_value();
+    bool removed = made_directory;
+    if (store.backing) {
+      const auto empty = store.backing->is_empty(key_);
+      removed = removed && empty && *empty;
+      removed = store.backing->release(key_) && removed;
+    }
+    removed = removed && os::remove_directory_at(store.workspaces, key_);
+    if (removed && store.backing) static_cast<void>(store.backing->remove(key_));
     if (made_sidecar && (removed || !made_directory))
       static_cast<void>(os::unlink_at(store.records, record_name(key_)));
     const auto wished = has_wish(store, key_);
@@ -146,6 +163,8 @@ bool fulfil_wish(const WorkspaceStore& store, const std::string& key) {
   const auto wished = has_wish(store, key);
   if (!wished) fail_removal(store, key, wished.error());
   if (*wished) remove_workspace(store, key);
+  // What stays stands in nobody's way, and the next session finds it there.
+  if (!*wished && store.backing) static_cast<void>(store.backing->release(key));
   drop_lock_file(store, key);
   os::unlock(std::move(*alone));
   return *wished;

@@ -1,12 +1,26 @@
 // WorkspaceLock: who uses a persistent workspace, across processes, and whose duty it is to remove it (S-25).
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "os/fd.h"
 #include "os/result.h"
 
 namespace caisson::kit {
+
+/// What else a provider keeps of a workspace than its directory and its record. Each is called with the
+/// workspace's lock held alone: nobody uses it.
+class WorkspaceBacking {
+ public:
+  virtual ~WorkspaceBacking();
+  /// Whether nothing was put into the workspace, as far as its directory does not show it.
+  virtual os::Result<bool> is_empty(const std::string& key) const = 0;
+  /// Its last session has left: what its sessions alone need goes.
+  virtual os::Result<void> release(const std::string& key) const = 0;
+  /// It is being removed: what is left goes.
+  virtual os::Result<void> remove(const std::string& key) const = 0;
+};
 
 /// Where a provider keeps persistent workspaces, each a directory by its key. The descriptors are borrowed.
 struct WorkspaceStore {
@@ -16,6 +30,7 @@ struct WorkspaceStore {
   os::FdRef keys;        ///< `<key>.lock` and `<key>.remove`, for nobody else to use.
   /// Throws root_unusable: `what` failed with `error`.
   void (*fail)(const std::string& path, const std::string& what, const os::Error& error);
+  std::shared_ptr<const WorkspaceBacking> backing = nullptr;  ///< None: there is nothing else.
 
   std::string workspace_path(const std::string& key) const { return path + "/" + key; }
 };
@@ -31,7 +46,7 @@ inline std::string wish_name(const std::string& key) { return key + ".remove"; }
 class WorkspaceLock {
  public:
   /// Throws workspace_conflict while a wish to remove the workspace waits for its last session, or cannot be
-  /// fulfilled.
+  /// fulfilled; waits for a last session that leaves it without one.
   static WorkspaceLock take(const WorkspaceStore& store, const std::string& key);
 
   /// Leaves the workspace, with a wish to remove it when `remove`. Throws removal_failed when this is the

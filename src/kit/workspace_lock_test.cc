@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "os/beneath.h"
@@ -28,6 +29,7 @@ using test::error_of_call;
 using test::Mounted;
 using test::put;
 using test::text_of;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -239,6 +241,111 @@ TEST_F(WorkspaceLockTest, S27_AFailedCreateTakesBackOnlyItsOwn) {
   EXPECT_FALSE(fs::exists(workspace_));
   EXPECT_FALSE(fs::exists(root_ + "/records/key.json"));
   EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
+}
+
+// Remembers what it is asked for, and fails where it is told to.
+struct Backing final : WorkspaceBacking {
+  os::Result<bool> is_empty(const std::string&) const override {
+    asked("is_empty");
+    return empty;
+  }
+  os::Result<void> release(const std::string&) const override {
+    asked("release");
+    std::this_thread::sleep_for(pause);
+    return failure ? os::Result<void>(failure) : os::Result<void>();
+  }
+  os::Result<void> remove(const std::string& key) const override {
+    asked("remove " + key);
+    return {};
+  }
+  std::vector<std::string> taken() const {
+    const std::lock_guard lock(mutex);
+    return std::exchange(calls, {});
+  }
+
+  bool empty = true;
+  os::Error failure;
+  std::chrono::milliseconds pause{0};
+
+ private:
+  void asked(const std::string& what) const {
+    const std::lock_guard lock(mutex);
+    calls.push_back(what);
+  }
+  mutable std::mutex mutex;
+  mutable std::vector<std::string> calls;
+};
+
+class WorkspaceBackingTest : public WorkspaceLockTest {
+ protected:
+  WorkspaceBackingTest() { backed_.backing = backing_; }
+  WorkspaceLock take_backed() { return WorkspaceLock::take(backed_, "key"); }
+
+  std::shared_ptr<Backing> backing_ = std::make_shared<Backing>();
+  WorkspaceStore backed_ = store_;
+};
+
+TEST_F(WorkspaceBackingTest, S25_TheLastSessionReleasesIt) {
+  make_workspace();
+  WorkspaceLock first = take_backed();
+  WorkspaceLock second = take_backed();
+  first.give_up(backed_, false);
+  EXPECT_THAT(backing_->taken(), IsEmpty()) << "another uses it";
+  second.give_up(backed_, false);
+  EXPECT_THAT(backing_->taken(), ElementsAre("release"));
+  EXPECT_TRUE(workspace_is_there());
+  take_backed().give_up(backed_, true);
+  EXPECT_THAT(backing_->taken(), ElementsAre("release", "remove key"));
+  EXPECT_FALSE(fs::exists(workspace_));
+}
+
+TEST_F(WorkspaceBackingTest, S29_WhatADeadOneHadIsReleasedByWhoeverLooks) {
+  make_workspace();
+  {
+    Child other([this] { new WorkspaceLock(take_backed()); });
+    EXPECT_FALSE(fulfil_wish(backed_, "key"));
+    EXPECT_THAT(backing_->taken(), IsEmpty()) << "it lives";
+  }
+  EXPECT_FALSE(fulfil_wish(backed_, "key"));
+  EXPECT_THAT(backing_->taken(), ElementsAre("release"));
+  EXPECT_TRUE(workspace_is_there());
+}
+
+TEST_F(WorkspaceBackingTest, S30_WhatCannotBeReleasedIsNotRemoved) {
+  make_workspace();
+  WorkspaceLock only = take_backed();
+  backing_->failure = os::error_of(EBUSY);
+  EXPECT_EQ(code_of_call([&] { only.give_up(backed_, true); }), ErrorCode::removal_failed);
+  EXPECT_TRUE(workspace_is_there());
+  backing_->failure = {};
+  only.give_up(backed_, true);
+  EXPECT_FALSE(fs::exists(workspace_));
+  make_workspace();
+  WorkspaceLock later = take_backed();
+  backing_->failure = os::error_of(EBUSY);
+  EXPECT_NO_THROW(later.give_up(backed_, false)) << "that it stays ends no session";
+}
+
+TEST_F(WorkspaceBackingTest, S27_AFailedCreateRemovesItOnlyWhenItIsEmpty) {
+  fs::create_directory(workspace_);
+  backing_->empty = false;
+  take_backed().abandon(backed_, true, true);
+  EXPECT_THAT(backing_->taken(), ElementsAre("is_empty", "release"));
+  EXPECT_TRUE(fs::exists(workspace_)) << "another session has filled it, and gone";
+  backing_->empty = true;
+  take_backed().abandon(backed_, true, true);
+  EXPECT_THAT(backing_->taken(), ElementsAre("is_empty", "release", "remove key"));
+  EXPECT_FALSE(fs::exists(workspace_));
+}
+
+TEST_F(WorkspaceBackingTest, S25_ACreateWaitsForARelease) {
+  make_workspace();
+  WorkspaceLock last = take_backed();
+  backing_->pause = std::chrono::milliseconds(600);
+  std::thread leaver([&] { last.give_up(backed_, false); });
+  while (backing_->taken().empty()) std::this_thread::yield();
+  EXPECT_NO_THROW(take_backed().give_up(backed_, false));
+  leaver.join();
 }
 
 // Sessions come and go on one key in several threads, half of them removing it: never is a workspace removed

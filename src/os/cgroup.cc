@@ -28,14 +28,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 constexpr std::chrono::microseconds busy_pause{50};
 constexpr std::chrono::milliseconds tidy_patience{10};
 constexpr std::chrono::milliseconds end_patience{2000};
-// Beyond those made ahead, how many used leaves wait for the next exec; each holds three descriptors.
-constexpr std::size_t most_spare = 16;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
-
-bool is_busy(const Error& error) noexcept { return error.value() == EBUSY || error.value() == ENOTEMPTY; }
 
 // One pass over a cgroup and those beneath it, deepest first.
 Result<void> remove_once(FdRef parent, const char* name) noexcept {
@@ -76,12 +72,13 @@ std::string_view parent_of(std::string_view path) noexcept { return path.substr(
 
 }  // namespace
 
-Result<void> make_cgroup_beneath(const std::string& parent, const std::string& path) noexcept {
-  // Other processes remove the shared parent when they find it empty.
+Result<void> make_cgroup(const std::string& path, int parents) noexcept {
+  // Other processes remove a shared parent when they find it empty.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     if (::mkdir(path.c_str(), 0755) == 0) return {};
-    if (errno != ENOENT) return last_error();
-    if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return last_error();
+    if (errno != ENOENT || parents == 0) return last_error();
+    const auto above = make_cgroup(std::string(parent_of(path)), parents - 1);
+    if (!above && above.error() != error_of(EEXIST)) return above.error();
   }
   return error_of(ENOENT);
 }
@@ -91,6 +88,29 @@ Result<void> remove_cgroup_tree(const std::string& path, std::chrono::millisecon
   const auto killed = kill_cgroup(path);
   if (!killed && killed.error() == error_of(ENOENT)) return {};
   return remove_until(path, deadline);
+}
+
+Result<void> remove_empty_cgroup(const std::string& path) noexcept {
+  if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return {};
+  return last_error();
+}
+
+Result<void> remove_cgroup_directories(const std::string& path, std::chrono::milliseconds patience) noexcept {
+  return remove_until(path, std::chrono::steady_clock::now() + patience);
+}
+
+Result<CgroupLeaf> CgroupLeaf::open(std::string path) {
+  const auto open_spare = [&path](const char* file, int flags) {
+    return spare_descriptor(Fd::adopt(::open((path + file).c_str(), flags | O_CLOEXEC)));
+  };
+  const auto fault = fault_point("cgroup.leaf_open");
+  auto directory = fault ? open_spare("", O_PATH | O_DIRECTORY) : Result<Fd>(fault.error());
+  if (!directory) return directory.error();
+  auto events = open_spare("/cgroup.events", O_RDONLY);
+  if (!events) return events.error();
+  auto killer = open_spare("/cgroup.kill", O_WRONLY);
+  if (!killer) return killer.error();
+  return CgroupLeaf(std::move(path), std::move(*directory), std::move(*events), std::move(*killer));
 }
 
 CgroupLeaf::CgroupLeaf(std::string path, Fd directory, Fd events, Fd killer) noexcept
@@ -178,7 +198,7 @@ Result<std::unique_ptr<CgroupLeafPool>> CgroupLeafPool::create(const CgroupPlace
     return error_of(EINVAL);
   std::string path = place.directory + "/" + std::string(name);
   if (const auto fault = fault_point("cgroup.pool"); !fault) return fault.error();
-  const auto made = make_cgroup_beneath(place.directory, path);
+  const auto made = make_cgroup(path, 1);
   if (!made) return made.error();
   std::unique_ptr<CgroupLeafPool> pool(new CgroupLeafPool(std::move(path), ahead));
   const auto fault = fault_point("cgroup.pool_lock");
@@ -191,7 +211,7 @@ Result<std::unique_ptr<CgroupLeafPool>> CgroupLeafPool::create(const CgroupPlace
 }
 
 CgroupLeafPool::CgroupLeafPool(std::string path, std::size_t ahead)
-    : path_(std::move(path)), ahead_(ahead), owner_(::getpid()) {}
+    : path_(std::move(path)), owner_(::getpid()), leaves_(ahead) {}
 
 CgroupLeafPool::~CgroupLeafPool() {
   if (::getpid() != owner_) return;
@@ -203,31 +223,17 @@ CgroupLeafPool::~CgroupLeafPool() {
 
 Result<CgroupLeaf> CgroupLeafPool::make_leaf() {
   for (;;) {
-    std::string path = path_ + "/";
-    {
-      const std::lock_guard lock(mutex_);
-      path += std::to_string(next_++);
-    }
+    std::string path = path_ + "/" + std::to_string(next_++);
     if (const auto fault = fault_point("cgroup.leaf"); !fault) return fault.error();
-    const auto made = make_cgroup_beneath(path_, path);
+    const auto made = make_cgroup(path, 1);
     if (made) {
-      const auto fault = fault_point("cgroup.leaf_open");
-      auto directory =
-          fault ? spare_descriptor(Fd::adopt(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)))
-                : Result<Fd>(fault.error());
-      auto events =
-          spare_descriptor(Fd::adopt(::open((path + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)));
-      auto killer =
-          spare_descriptor(Fd::adopt(::open((path + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC)));
-      if (directory && events && killer) {
-        return CgroupLeaf(std::move(path), std::move(*directory), std::move(*events), std::move(*killer));
-      }
-      ::rmdir(path.c_str());
-      return !directory ? directory.error() : !events ? events.error() : killer.error();
+      auto leaf = CgroupLeaf::open(path);
+      if (!leaf) ::rmdir(path.c_str());
+      return leaf;
     }
     if (made.error() == error_of(ENOENT)) {
       // Our own directory and the shared one above it were removed by somebody.
-      const auto again = make_cgroup_beneath(std::string(parent_of(path_)), path_);
+      const auto again = make_cgroup(path_, 1);
       if (!again && again.error() != error_of(EEXIST)) return again.error();
       continue;
     }
@@ -236,60 +242,31 @@ Result<CgroupLeaf> CgroupLeafPool::make_leaf() {
 }
 
 Result<CgroupLeaf> CgroupLeafPool::acquire() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ready_.empty()) {
-      CgroupLeaf leaf = std::move(ready_.back());
-      ready_.pop_back();
-      return leaf;
-    }
-  }
+  auto ready = leaves_.take();
+  if (ready) return std::move(*ready);
   return make_leaf();
 }
 
 void CgroupLeafPool::give_back(CgroupLeaf leaf) noexcept {
-  const bool reusable = leaf.reusable();
-  const std::lock_guard lock(mutex_);
-  std::vector<CgroupLeaf>& place = reusable && ready_.size() < ahead_ + most_spare ? ready_ : aside_;
-  place.push_back(std::move(leaf));
+  if (leaf.reusable()) {
+    leaves_.give_back(std::move(leaf));
+  } else {
+    leaves_.put_aside(std::move(leaf));
+  }
 }
 
-void CgroupLeafPool::discard(CgroupLeaf leaf) noexcept {
-  const std::lock_guard lock(mutex_);
-  aside_.push_back(std::move(leaf));
-}
+void CgroupLeafPool::discard(CgroupLeaf leaf) noexcept { leaves_.put_aside(std::move(leaf)); }
 
-bool CgroupLeafPool::untidy() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return !aside_.empty() || ready_.size() < ahead_;
-}
+bool CgroupLeafPool::untidy() const noexcept { return leaves_.untidy(); }
 
 bool CgroupLeafPool::tidy() noexcept {
   const Deadline deadline = std::chrono::steady_clock::now() + tidy_patience;
-  std::vector<CgroupLeaf> aside;
-  {
-    const std::lock_guard lock(mutex_);
-    aside.swap(aside_);
-  }
-  std::erase_if(aside, [deadline](CgroupLeaf& leaf) {
+  const auto remove = [deadline](CgroupLeaf& leaf) {
     if (!leaf.killed()) static_cast<void>(leaf.kill());
     const auto removed = remove_until(leaf.path(), deadline);
     return removed || !is_busy(removed.error());
-  });
-  const bool all_removed = aside.empty();
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (CgroupLeaf& leaf : aside) aside_.push_back(std::move(leaf));
-      aside.clear();
-      if (ready_.size() >= ahead_) return all_removed;
-    }
-    auto leaf = make_leaf();
-    // A leaf that cannot be had now is the next exec's to ask for, and to say so.
-    if (!leaf) return all_removed;
-    const std::lock_guard lock(mutex_);
-    ready_.push_back(std::move(*leaf));
-  }
+  };
+  return leaves_.tidy(remove, [this] { return make_leaf(); });
 }
 
 }  // namespace caisson::os

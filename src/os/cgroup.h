@@ -3,15 +3,15 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "os/fd.h"
+#include "os/leaf_shelf.h"
 
 namespace caisson::os {
 
@@ -32,6 +32,8 @@ boost::system::result<CgroupPlace, std::string> find_cgroup_place();
 /// at birth whatever is later cloned into it.
 class CgroupLeaf {
  public:
+  /// Opens one that was made. EMFILE also within the reserve of descriptors (spare_descriptor()).
+  static Result<CgroupLeaf> open(std::string path);
   CgroupLeaf(CgroupLeaf&&) noexcept = default;
   CgroupLeaf& operator=(CgroupLeaf&&) noexcept = default;
 
@@ -43,17 +45,21 @@ class CgroupLeaf {
   /// Whether a live process is in it (cgroup.events; zombies do not count).
   Result<bool> populated() const noexcept;
   bool killed() const noexcept { return killed_; }
+  /// Whether it may serve again: never killed, nobody is in it, and no cgroup is beneath it.
+  bool reusable() const noexcept;
 
  private:
-  friend class CgroupLeafPool;
   CgroupLeaf(std::string path, Fd directory, Fd events, Fd killer) noexcept;
-  bool reusable() const noexcept;
   std::string path_;
   Fd directory_;
   Fd events_;
   Fd killer_;
   bool killed_ = false;
 };
+
+/// mkdir of a cgroup, and of as many `parents` above it as are missing: those that Caisson's processes share
+/// are removed by any of them that finds them empty. EEXIST: it is there.
+Result<void> make_cgroup(const std::string& path, int parents) noexcept;
 
 /// The name of the cgroup directory that a pool of this process makes, unique on the machine:
 /// "<pid>-<32 hex digits>".
@@ -90,15 +96,12 @@ class CgroupLeafPool {
   Result<CgroupLeaf> make_leaf();
   std::string path_;
   Fd lock_;
-  std::size_t ahead_;
   pid_t owner_;
-  mutable std::mutex mutex_;
-  std::size_t next_ = 0;
-  std::vector<CgroupLeaf> ready_;
-  std::vector<CgroupLeaf> aside_;
+  std::atomic<std::size_t> next_ = 0;
+  LeafShelf<CgroupLeaf> leaves_;
 };
 
-/// Where a process is in the v2 hierarchy.
+/// Where a process is in a hierarchy.
 struct CgroupPosition {
   std::string mount;  ///< Where the hierarchy is mounted; empty when it is not.
   std::string own;    ///< The directory of its own cgroup; empty when it is not beneath the mount.
@@ -106,6 +109,8 @@ struct CgroupPosition {
 };
 /// From the text of /proc/self/mountinfo and /proc/self/cgroup (proc(5), cgroups(7)).
 CgroupPosition cgroup_position(std::string_view mount_info, std::string_view own);
+/// This process's.
+CgroupPosition own_cgroup_position();
 
 /// Whether a path is in the v2 hierarchy as it is mounted here: it, or what is there of the directories above
 /// it.
@@ -117,5 +122,9 @@ Result<bool> cgroup_in_use(const std::string& path) noexcept;
 /// Kills everything in a cgroup directory and beneath it and removes it, as recovery does with what a dead
 /// process left; blocking, at most `patience`. ENOENT is success; EBUSY when something would not die.
 Result<void> remove_cgroup_tree(const std::string& path, std::chrono::milliseconds patience) noexcept;
+/// rmdir of a cgroup without others in it; EBUSY while a process is in it.
+Result<void> remove_empty_cgroup(const std::string& path) noexcept;
+/// As remove_cgroup_tree() without killing anything, as v1 cannot: EBUSY while a process is in one of them.
+Result<void> remove_cgroup_directories(const std::string& path, std::chrono::milliseconds patience) noexcept;
 
 }  // namespace caisson::os

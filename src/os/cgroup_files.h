@@ -7,8 +7,12 @@
 
 namespace caisson::os {
 
-/// mkdir of `path`, and of its `parent` where that has vanished meanwhile: others remove the shared one when
-/// it is empty.
-Result<void> make_cgroup_beneath(const std::string& parent, const std::string& path) noexcept;
+/// The directory for Caisson's cgroups, whether beside others or within one.
+inline constexpr char shared_name[] = "/caisson";
+
+/// Whether an rmdir failed for what is still in the cgroup.
+inline bool is_busy(const Error& error) noexcept {
+  return error.value() == EBUSY || error.value() == ENOTEMPTY;
+}
 
 }  // namespace caisson::os

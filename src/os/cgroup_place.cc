@@ -6,8 +6,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <mutex>
 #include <optional>
 
@@ -22,47 +20,7 @@ namespace caisson::os {
 
 namespace {
 
-constexpr char shared_name[] = "/caisson";
 constexpr std::chrono::milliseconds probe_patience{1000};
-
-// The next word of `text`, which is cut off it.
-std::string_view next_word(std::string_view& text) noexcept {
-  const std::size_t end = std::min(text.find(' '), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
-// proc(5): space, tab, newline and backslash stand as \ooo in mountinfo.
-std::string unescape(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '\\' && i + 3 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 1] + 3, value, 8).ptr == &text[i + 1] + 3) {
-      plain += static_cast<char>(value);
-      i += 3;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
-// What is left of `path` beneath `root`, with its leading slash, or nothing when it is not beneath it.
-std::optional<std::string> beneath_root(const std::string& path, const std::string& root) {
-  if (root == "/") return path == "/" ? std::string() : path;
-  if (path == root) return std::string();
-  if (path.starts_with(root) && path[root.size()] == '/') return path.substr(root.size());
-  return std::nullopt;
-}
-
-std::string read_file(const char* path) {
-  const Fd file = Fd::adopt(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return {};
-  auto text = read_all(file, 16 << 20);
-  return text ? std::move(*text) : std::string();
-}
 
 // systemd's mark on a subtree that a unit may do with as it likes (systemd.resource-control(5), Delegate=).
 bool is_delegated(const std::string& directory) noexcept {
@@ -135,7 +93,7 @@ std::string problem(std::string what, const std::string& path, const Error& erro
 std::optional<std::string> try_place(const std::string& directory) {
   // Named as pools are: one whose process died while it tried is removed with theirs.
   const std::string leaf = directory + "/" + new_cgroup_name();
-  const auto made = make_cgroup_beneath(directory, leaf);
+  const auto made = make_cgroup(leaf, 1);
   if (!made) return problem("making", leaf, made.error());
   const Fd cgroup = Fd::adopt(::open(leaf.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // As a pool is, so that nobody takes it for a dead process's meanwhile.
@@ -185,31 +143,6 @@ boost::system::result<CgroupPlace, std::string> look_for_place(const CgroupPosit
 
 }  // namespace
 
-CgroupPosition cgroup_position(std::string_view mount_info, std::string_view own) {
-  std::string path;
-  const std::size_t start = own.starts_with("0::") ? 3 : own.find("\n0::") + 4;
-  if (own.starts_with("0::") || own.find("\n0::") != std::string_view::npos) {
-    path = own.substr(start, own.find('\n', start) - start);
-  }
-  CgroupPosition position;
-  while (!mount_info.empty()) {
-    const std::size_t end = std::min(mount_info.find('\n'), mount_info.size());
-    std::string_view line = mount_info.substr(0, end);
-    mount_info.remove_prefix(std::min(end + 1, mount_info.size()));
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos || !line.substr(dash + 3).starts_with("cgroup2 ")) continue;
-    for (int field = 0; field < 3; ++field) next_word(line);
-    const std::string root = unescape(next_word(line));
-    const std::string mount = unescape(next_word(line));
-    const auto rest = beneath_root(path, root);
-    // Our own cgroup is outside of what a cgroup namespace shows when its path climbs.
-    const bool visible = rest && !path.empty() && path.find("/..") == std::string::npos;
-    if (visible) return {mount, mount + *rest};
-    if (position.mount.empty()) position.mount = mount;
-  }
-  return position;
-}
-
 boost::system::result<CgroupPlace, std::string> find_cgroup_place() {
   struct Found {
     CgroupPosition position;
@@ -219,8 +152,7 @@ boost::system::result<CgroupPlace, std::string> find_cgroup_place() {
   static std::mutex mutex;
   static std::optional<Found> found;
   const std::lock_guard lock(mutex);
-  CgroupPosition position =
-      cgroup_position(read_file("/proc/self/mountinfo"), read_file("/proc/self/cgroup"));
+  CgroupPosition position = own_cgroup_position();
   const uid_t user = ::geteuid();
   if (found && found->position == position && found->user == user) return found->place;
   auto place = look_for_place(position);

@@ -79,7 +79,7 @@ CAISSON_CHILD_CODE __attribute__((noinline)) long clone_onto_stack(clone_args* a
 }  // namespace
 
 Result<ClonedChild> clone_child(void (*function)(void*), void* argument, FdRef cgroup,
-                                std::uint64_t namespaces) noexcept {
+                                std::uint64_t flags) noexcept {
   static thread_local const ChildStack stack;
   if (stack.bottom() == nullptr) return error_of(ENOMEM);
   auto* top = reinterpret_cast<std::uintptr_t*>(stack.bottom() + stack_size);
@@ -88,7 +88,7 @@ Result<ClonedChild> clone_child(void (*function)(void*), void* argument, FdRef c
 
   int pidfd = -1;
   clone_args arguments{};
-  arguments.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | namespaces;
+  arguments.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | flags;
   arguments.pidfd = raw(&pidfd);
   arguments.exit_signal = SIGCHLD;
   arguments.stack = raw(stack.bottom());

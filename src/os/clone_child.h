@@ -16,9 +16,9 @@ struct ClonedChild {
 /// this process's memory: it may only make raw system calls, must be marked CAISSON_CHILD_CODE, and must end
 /// by execve or exit_group. Every signal is blocked in the child. The calling thread stands still until then;
 /// without CLONE_VFORK the child would run on this thread's thread-local storage while the thread does.
-/// `cgroup`: where the child is born (CLONE_INTO_CGROUP), when given. `namespaces`: those that are new for it
-/// (CLONE_NEW*).
+/// `cgroup`: where the child is born (CLONE_INTO_CGROUP), when given. `flags`: more of clone(2)'s, as
+/// CLONE_NEW* for namespaces of its own, and CLONE_FILES for descriptors that it opens for the caller.
 Result<ClonedChild> clone_child(void (*function)(void*), void* argument, FdRef cgroup,
-                                std::uint64_t namespaces = 0) noexcept;
+                                std::uint64_t flags = 0) noexcept;
 
 }  // namespace caisson::os

@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/sendfile.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +29,22 @@ std::array<char, 32> self_path(FdRef fd) noexcept {
   std::array<char, 32> path = {};
   std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd.number);
   return path;
+}
+
+Result<bool> is_made_up_by_kernel(FdRef file) noexcept {
+  // statfs(2); those that linux/magic.h lacks are from the kernel's own files.
+  constexpr long configfs = 0x62656570;
+  constexpr long pidfs = 0x50494446;
+  constexpr long selinux = 0xf97cff8cU;
+  constexpr long pstore = 0x6165676C;
+  constexpr long message_queues = 0x19800202;
+  constexpr long made_up[] = {
+      PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,
+      SECURITYFS_MAGIC, selinux,     SMACK_MAGIC,        BPF_FS_MAGIC,        pstore,        EFIVARFS_MAGIC,
+      NSFS_MAGIC,       pidfs,       BINFMTFS_MAGIC,     DEVPTS_SUPER_MAGIC,  configfs,      message_queues};
+  struct statfs is{};
+  if (::fstatfs(file.number, &is) != 0) return {boost::system::in_place_error, last_error()};
+  return std::find(std::begin(made_up), std::end(made_up), is.f_type) != std::end(made_up);
 }
 
 Result<FileStatus> status(FdRef fd) noexcept {
@@ -114,6 +132,10 @@ Result<std::string> read_link_at(FdRef directory, const std::string& name) {
   // A target that fills the buffer may have been cut.
   if (static_cast<std::size_t>(size) == target.size()) return error_of(ENAMETOOLONG);
   return std::string(target.data(), static_cast<std::size_t>(size));
+}
+
+Result<void> set_owner(FdRef file, uid_t user, gid_t group) noexcept {
+  return done_if(::fchownat(file.number, "", user, group, AT_EMPTY_PATH));
 }
 
 Result<void> set_mode(FdRef file, mode_t mode) noexcept { return done_if(::fchmod(file.number, mode)); }

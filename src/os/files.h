@@ -19,6 +19,9 @@ using FileStatus = struct stat;
 
 /// fstat(2).
 Result<FileStatus> status(FdRef fd) noexcept;
+/// Whether a file is of a file system that the kernel makes up as it is read (proc, sysfs, cgroup and their
+/// like; fstatfs(2)): such a file is "regular" and still does whatever it likes for whoever reads it.
+Result<bool> is_made_up_by_kernel(FdRef file) noexcept;
 /// fstatat(2) of the name itself, symlink or not.
 Result<FileStatus> status_at(FdRef directory, const std::string& name) noexcept;
 
@@ -49,6 +52,8 @@ Result<void> unlink_at(FdRef directory, const std::string& name) noexcept;
 /// Removes an empty directory; ENOENT is success.
 Result<void> remove_directory_at(FdRef directory, const std::string& name) noexcept;
 Result<std::string> read_link_at(FdRef directory, const std::string& name);
+/// fchownat(2) of what is open, an O_PATH descriptor too.
+Result<void> set_owner(FdRef file, uid_t user, gid_t group) noexcept;
 /// fchmod(2).
 Result<void> set_mode(FdRef file, mode_t mode) noexcept;
 /// The names in a directory (an O_PATH descriptor will do) but "." and "..", in no order.

@@ -131,6 +131,18 @@ TEST(IdentityTest, TellsThisProcessFromItsChild) {
                                                         static_cast<double>(::sysconf(_SC_CLK_TCK))));
 }
 
+TEST_F(FilesTest, S72_FilesThatTheKernelMakesUpAreToldFromOthers) {
+  put("file", "");
+  EXPECT_FALSE(is_made_up_by_kernel(open_at(at_, "file", O_RDONLY).value()).value());
+  for (const char* path : {"/proc/self/status", "/sys/kernel/uevent_seqnum"}) {
+    const Fd file = Fd::adopt(::open(path, O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(file) << path;
+    EXPECT_TRUE(S_ISREG(status(file)->st_mode)) << path;
+    EXPECT_TRUE(is_made_up_by_kernel(file).value()) << path;
+  }
+  EXPECT_EQ(is_made_up_by_kernel({}).error(), error_of(EBADF));
+}
+
 TEST_F(FilesTest, FindsOutWhichDirectoriesAreUsed) {
   for (const char* name : {"idle", "used", "named-alike"}) fs::create_directories(directory_ / name);
   put("used/file", "");

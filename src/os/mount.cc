@@ -151,6 +151,13 @@ ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t m
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
+ExplainedResult<Fd> new_ext4(const std::string& device) {
+  Context context("ext4");
+  context.set("source", device);
+  context.set("noinit_itable");
+  return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
 ExplainedResult<Fd> new_proc() {
   return Context("proc").mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }

@@ -43,6 +43,9 @@ ExplainedResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive)
 /// A tmpfs of at most `size` bytes and `inodes` files, neither of them 0 (the kernel would take it for no
 /// limit); its root has `mode`. nosuid, nodev.
 ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode);
+/// The ext4 file system on a block device, by its absolute path; where it is mounted already, that very one,
+/// and a mount of it more. Inode tables are not written out ahead. nosuid, nodev.
+ExplainedResult<Fd> new_ext4(const std::string& device);
 /// proc(5) of the PID namespace that the caller is in. nosuid, nodev, noexec. EPERM, in a user namespace of
 /// one's own, when every proc that one sees has something mounted over a part of it.
 ExplainedResult<Fd> new_proc();

@@ -39,4 +39,10 @@ DescriptorLimit original_descriptor_limit() noexcept {
   return present ? *present : DescriptorLimit{0, 0};
 }
 
+std::uint64_t hard_limit(int resource) noexcept {
+  struct rlimit64 limit{};
+  if (::getrlimit64(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return RLIM64_INFINITY;
+  return limit.rlim_max;
+}
+
 }  // namespace caisson::os

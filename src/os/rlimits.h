@@ -1,4 +1,4 @@
-// The process's descriptor limit.
+// The process's limits, the descriptors' above all.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +20,8 @@ inline constexpr std::uint64_t descriptor_reserve = 64;
 Result<DescriptorLimit> raise_descriptor_limit() noexcept;
 /// The limit before raise_descriptor_limit, or the present one when it was never called.
 DescriptorLimit original_descriptor_limit() noexcept;
+
+/// This process's hard limit of a resource (getrlimit(2)), RLIM64_INFINITY for none.
+std::uint64_t hard_limit(int resource) noexcept;
 
 }  // namespace caisson::os

@@ -1,6 +1,7 @@
 // What this process is and was given.
 #include "os/self.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -33,6 +34,13 @@ void fill_standard_descriptors() noexcept {
     // open(2) gives the lowest free number, which is this one: the ones below are open by now.
     if (::open("/dev/null", O_RDWR) != number) return;
   }
+}
+
+std::string own_object_path() {
+  Dl_info info = {};
+  static const char here = 0;
+  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr || info.dli_fname[0] != '/') return {};
+  return info.dli_fname;
 }
 
 }  // namespace caisson::os

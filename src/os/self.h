@@ -1,6 +1,8 @@
 // What this process is and was given: its id, its user, the signals and descriptors it inherited.
 #pragma once
 
+#include <string>
+
 #include <sys/types.h>
 
 namespace caisson::os {
@@ -19,5 +21,9 @@ void ignore_signal(int number) noexcept;
 /// Opens /dev/null at each of 0, 1 and 2 that is closed, so that no descriptor made later is taken for a
 /// standard one.
 void fill_standard_descriptors() noexcept;
+
+/// The absolute path of the program or shared library that this code was linked into (dladdr(3)); empty where
+/// the loader does not tell one.
+std::string own_object_path();
 
 }  // namespace caisson::os

@@ -48,5 +48,10 @@ TEST(Self, FillsOnlyTheStandardDescriptorsThatAreClosed) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(Self, OwnObjectIsThisProgramWhereTheLoaderTells) {
+  const std::string path = own_object_path();
+  EXPECT_TRUE(path.empty() || path.ends_with("/caisson_os_test")) << path;
+}
+
 }  // namespace
 }  // namespace caisson::os

@@ -41,7 +41,8 @@ struct Child {
   int program;
   int descriptors[most_descriptors];
   int descriptor_count;
-  int joined;
+  const FdRef* joined;
+  std::size_t joined_count;
   bool terminal;
   bool subreaper;
   int parent_death_signal;
@@ -183,9 +184,9 @@ CAISSON_CHILD_CODE void take_credentials(Child* child) noexcept {
 CAISSON_CHILD_CODE void run_child(void* argument) noexcept {
   auto* child = static_cast<Child*>(argument);
   reset_signals();
-  if (child->joined >= 0) {
+  for (std::size_t i = 0; i < child->joined_count; ++i) {
     const char self = '0';
-    check(child, SpawnStep::cgroup, raw_syscall(SYS_write, raw(child->joined), raw(&self), 1));
+    check(child, SpawnStep::cgroup, raw_syscall(SYS_write, raw(child->joined[i].number), raw(&self), 1));
   }
   check(child, SpawnStep::session, raw_syscall(SYS_setsid));
   if (child->terminal) {
@@ -247,7 +248,8 @@ boost::system::result<Process, SpawnFailure> spawn(const SpawnPlan& plan) noexce
   for (int i = 0; i < 3; ++i) child.descriptors[i] = plan.descriptors[i].number;
   child.descriptors[3] = plan.extra.number;
   child.descriptor_count = plan.extra.number >= 0 ? 4 : 3;
-  child.joined = plan.joined.number;
+  child.joined = plan.joined.data();
+  child.joined_count = plan.joined.size();
   child.terminal = plan.terminal;
   child.subreaper = plan.subreaper;
   child.parent_death_signal = plan.parent_death_signal;

@@ -60,8 +60,9 @@ struct SpawnPlan {
   FdRef descriptors[3];               ///< Become 0, 1 and 2.
   FdRef extra;                        ///< Becomes 3, when given; nothing else is open in the child.
   FdRef cgroup;                       ///< A v2 cgroup to be born in (CLONE_INTO_CGROUP), when given.
-  FdRef joined;  ///< A cgroup.procs (v2) or tasks (v1) open for writing, to join by it first of all, when
-                 ///< given: for who holds no directory of it. Takes up to some ms.
+  /// Each a cgroup.procs (v2) or tasks (v1) open for writing, to join by it first of all: for who holds no
+  /// directory of it, and for v1. By cgroup.procs that takes up to some ms.
+  std::span<const FdRef> joined;
   bool terminal = false;        ///< Make descriptor 0 the controlling terminal.
   bool subreaper = false;       ///< PR_SET_CHILD_SUBREAPER, which survives the exec.
   int parent_death_signal = 0;  ///< PR_SET_PDEATHSIG, when not 0: sent when the thread that spawned ends.

@@ -147,11 +147,14 @@ TEST_F(SpawnPrivileges, D5_JoinsACgroupByItsFileWithTheRightsOfWhoOpenedIt) {
   Command command({"/bin/cat", "/proc/self/cgroup"});
   SpawnPlan plan = command.plan();
   EXPECT_THAT(output_of(plan), Not(testing::HasSubstr(name)));
-  plan.joined = procs;
+  const FdRef joined[] = {procs};
+  plan.joined = joined;
   plan.ids = SpawnIds{54321, 54322, std::nullopt};
   plan.namespaces = CLONE_NEWUTS;
   EXPECT_THAT(output_of(plan), testing::HasSubstr("0::/" + name + "\n"));
-  plan.joined = open_empty_input().value();
+  const Fd no_cgroup = open_empty_input().value();
+  const FdRef refused[] = {procs, no_cgroup};
+  plan.joined = refused;
   EXPECT_EQ(output_of(plan), failure_at(SpawnStep::cgroup, EBADF));
   EXPECT_EQ(::rmdir((mount + "/" + name).c_str()), 0);
 }

@@ -65,6 +65,10 @@ class SessionBox {
  public:
   virtual ~SessionBox();
   virtual const std::string& workspace_path() const noexcept = 0;
+  /// The session ends: SIGKILL to every process of it, where the provider can do that at one stroke, whatever
+  /// its execs' own trees can do. Any thread, whether or not an event loop runs; may be called again. Never
+  /// blocks.
+  virtual void end_processes() noexcept {}
   /// Starts a command; typed errors of S-40 and S-42 when it cannot be. Cancelled when the exec is given up
   /// meanwhile: then it ends what it has begun and throws operation_aborted, or lets it begin, and the kit
   /// kills the tree. The descriptors are bound to `executor`.

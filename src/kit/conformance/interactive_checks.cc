@@ -111,8 +111,11 @@ Awaitable<void> slow_reader(Context context) {
 
 Awaitable<void> late_reader(Context context) {
   auto session = co_await context.session();
-  HandlePtr handle = co_await start_shell_for(1500ms, session, "echo short; echo done >ended");
-  co_await await_file(context, session, "ended", "done\n", "expected the command to end");
+  HandlePtr handle = co_await start_shell_for(1500ms, session, "echo short; echo $$ >leader");
+  // Until it was reaped: a file alone would say no more than that it is about to end.
+  co_await output_of(context, session,
+                     "until test -s leader; do sleep 0.01; done\n"
+                     "while kill -0 \"$(cat leader)\" 2>/dev/null; do sleep 0.01; done");
   co_await context.elapse(2s);
   const Drained drained = co_await drain(handle);
   expect_equal("stdout read after the timeout of a finished exec", drained.out, "short\n");

@@ -1,10 +1,9 @@
 // The root's directories, and writing records in them.
 #include "providers/local/layout.h"
 
-#include <fcntl.h>
-
 #include "caisson/contract/errors.h"
 #include "contract/quote.h"
+#include "kit/disk_record.h"
 #include "os/beneath.h"
 #include "os/clock.h"
 #include "os/fault_point.h"
@@ -46,10 +45,6 @@ const char* advice(const os::Error& error) {
 
 }  // namespace
 
-bool is_session_id(std::string_view id) noexcept {
-  return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 void fail_root(const std::string& root, const std::string& what, const os::Error& error) {
   throw SandboxError(ErrorCode::root_unusable, "the local root " + quote(root, 300) + " cannot be used: " +
                                                    what + ": " + error.message() + "; " + advice(error));
@@ -84,20 +79,9 @@ kit::WorkspaceStore Layout::store() const { return {root, workspaces, sidecars, 
 
 void replace_record(const Layout& layout, const std::string& id, os::FdRef directory, const std::string& name,
                     const std::string& text) {
-  const std::string temporary = new_name(id);
-  require(os::fault_point("record.open"), layout.root, "writing a record");
-  const auto file = os::open_at(layout.records, temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (!file) fail_root(layout.root, "writing a record", file.error());
-  os::Result<void> done = os::fault_point("record.write");
-  if (done) done = os::write_all(*file, text);
-  // Whatever the umask: sidecars are other implementations' to read.
-  if (done) done = os::set_mode(*file, 0644);
-  if (done) done = os::fault_point("record.rename");
-  if (done) done = os::rename_at(layout.records, temporary, directory, name);
-  os::kill_point("record.renamed");
-  if (done) return;
-  static_cast<void>(os::unlink_at(layout.records, temporary));
-  fail_root(layout.root, "writing a record", done.error());
+  // Readable whatever the umask: sidecars are other implementations' to read.
+  const auto done = kit::replace_disk_record(layout.records, new_name(id), directory, name, text, 0644);
+  if (!done) fail_root(layout.root, "writing a record", done.error());
 }
 
 }  // namespace caisson::local

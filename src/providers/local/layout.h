@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "kit/workspace_lock.h"
 #include "os/fd.h"
@@ -46,9 +45,6 @@ using kit::record_name;
 using kit::wish_name;
 inline std::string new_name(const std::string& id) { return id + ".new"; }
 inline std::string temporary_name(const std::string& id) { return id + ".tmp"; }
-
-/// Whether `id` is 32 lowercase hex digits (S-28).
-bool is_session_id(std::string_view id) noexcept;
 
 /// Throws root_unusable: `what` failed with `error`; the message names the root and says what to do.
 [[noreturn]] void fail_root(const std::string& root, const std::string& what, const os::Error& error);

@@ -7,7 +7,6 @@
 
 #include <boost/json.hpp>
 
-#include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/files.h"
 #include "os/self.h"
@@ -217,26 +216,6 @@ TEST_F(LayoutTest, MarkersComeBackAsWritten) {
     put(root_ + "/.tai-sandbox/.caisson/" + record_name(an_id), text);
     EXPECT_FALSE(read_marker(layout, an_id)) << text;
   }
-}
-
-TEST_F(LayoutTest, S29_AMarkerGetsNoOtherCgroupKilled) {
-  EXPECT_EQ(cgroup_to_kill(a_marker()), a_marker().cgroup) << "the control";
-  const std::string hex = "fedcba9876543210fedcba9876543210";
-  for (const std::string& path :
-       {std::string(), std::string("/sys/fs/cgroup"), std::string("/sys/fs/cgroup/system.slice"),
-        "/sys/fs/cgroup/caisson/78-" + hex, "/sys/fs/cgroup/caisson/77-" + hex + "/", "relative/77-" + hex,
-        "/sys/fs/cgroup/caisson/../77-" + hex, std::string("/sys/fs/cgroup/77-1"), "/sys/fs/cgroup/" + hex}) {
-    Marker marker = a_marker();
-    marker.cgroup = path;
-    EXPECT_EQ(cgroup_to_kill(marker), std::nullopt) << path;
-  }
-  Marker before = a_marker();
-  before.owner.boot_id = "another";
-  EXPECT_EQ(cgroup_to_kill(before), std::nullopt) << "of the last boot no process is left";
-  Marker own = a_marker();
-  own.owner = os::own_identity();
-  own.cgroup = "/sys/fs/cgroup/" + os::new_cgroup_name();
-  EXPECT_EQ(cgroup_to_kill(own), own.cgroup);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Marker and sidecar: the records of a session and of a persistent workspace (S-92).
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "caisson/contract/models.h"
@@ -28,10 +27,6 @@ void write_marker(const Layout& layout, const Marker& marker);
 /// ENOENT for a marker that is missing, EBADMSG for one that makes no sense. Fields that it does not know are
 /// ignored.
 os::Result<Marker> read_marker(const Layout& layout, const std::string& id);
-
-/// The marker's cgroup, if it is named as its owner names its cgroups and the owner ran in this boot: what
-/// runs in a session may rewrite its marker, and is not to have another cgroup killed by it.
-std::optional<std::string> cgroup_to_kill(const Marker& marker);
 
 /// Gives a persistent workspace its sidecar, or an existing sidecar the fields that it lacks; what is there
 /// stays, fields that are not known here included. Throws root_unusable, or workspace_conflict for one that

@@ -9,6 +9,7 @@
 #include "caisson/contract/errors.h"
 #include "caisson/contract/validate.h"
 #include "contract/quote.h"
+#include "kit/disk_record.h"
 #include "kit/workspace_lock.h"
 #include "os/cgroup.h"
 #include "os/directory_users.h"
@@ -39,7 +40,7 @@ class Recovery {
     std::set<std::string> ids;
     for (const std::string& name : names(layout_.records)) {
       const std::string stem = name.substr(0, name.find('.'));
-      if (is_session_id(stem)) ids.insert(stem);
+      if (kit::is_session_id(stem)) ids.insert(stem);
     }
     for (const std::string& id : ids) recover_session(id);
     // Wishes, and the locks of keys that nobody uses: whoever fulfilled a wish may have died before the lock
@@ -128,7 +129,7 @@ class Recovery {
 
   bool end_processes(const Marker& marker) const {
     if (marker.owner.boot_id != own_.boot_id) return true;
-    const std::optional<std::string> cgroup = cgroup_to_kill(marker);
+    const std::optional<std::string> cgroup = kit::cgroup_to_kill(marker.cgroup, marker.owner);
     if (!cgroup || !can_see(*cgroup, marker.owner)) return wait_until_unused(marker);
     if (is_in_use(*cgroup)) {
       left("session " + marker.id, "its owner, who gave it up, lives and has others");
