@@ -40,6 +40,7 @@ struct Box {
   os::Fd root;       ///< O_PATH.
   os::Fd proc;       ///< O_PATH: the box's own, whatever is mounted over it later.
   os::Fd terminals;  ///< O_PATH: the devpts; none: there are no ttys.
+  os::Fd cgroups;    ///< O_PATH: those of commands, in a mount with nothing above; none: there are none.
 };
 
 }  // namespace caisson::init

@@ -1,18 +1,20 @@
 // Building a box: what is done in which order, the ids and the capabilities. box_mounts.cc does the mounts.
 #include "init/box_builder.h"
 
+#include <fcntl.h>
 #include <grp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <utility>
 
 #include "init/box_mounts.h"
 #include "init/user_rights.h"
+#include "os/cgroup_namespace.h"
 #include "os/loopback.h"
 
 namespace caisson::init {
@@ -27,7 +29,40 @@ BoxResult<void> set_names(const BoxPlan& plan) {
   auto named = done_if(::sethostname(plan.hostname.data(), plan.hostname.size()), Step::hostname, "");
   if (!named) return named;
   if (const auto up = os::bring_loopback_up(); !up) return failure(Step::network, up.error(), "lo");
-  return done_if(::unshare(CLONE_NEWCGROUP), Step::cgroup, "a cgroup namespace");
+  return {};
+}
+
+// Joins the cgroups, and makes what is above them invisible. Where the cgroup is given, the directory of
+// those of commands comes back.
+BoxResult<os::Fd> enter_cgroups(os::FdRef cgroup, const std::vector<os::Fd>& joined) {
+  for (const os::Fd& tasks : joined) {
+    const auto done = os::write_all(tasks, "0");
+    if (!done) return failure(Step::cgroup, done.error(), "joining");
+  }
+  const auto entered = os::enter_new_cgroup_namespace(cgroup);
+  if (!entered) return failure(Step::cgroup, entered.error().number, entered.error().text);
+  if (cgroup.number < 0) return os::Fd();
+  os::Fd execs =
+      os::Fd::adopt(::openat(cgroup.number, exec_cgroups, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!execs) return failure(Step::cgroup, os::last_error(), exec_cgroups);
+  return execs;
+}
+
+// The descriptors that rode along with a plan.
+struct Along {
+  std::vector<os::Fd> attached;
+  os::Fd cgroup;
+  std::vector<os::Fd> joined;
+};
+
+Along part(const BoxPlan& plan, std::vector<os::Fd> descriptors) {
+  Along along;
+  auto next = std::make_move_iterator(descriptors.begin());
+  along.attached.assign(next, next + plan.attached());
+  next += plan.attached();
+  if (plan.cgroup) along.cgroup = *next++;
+  along.joined.assign(next, std::make_move_iterator(descriptors.end()));
+  return along;
 }
 
 // Commands set their limits themselves, as they start: here is only seen that they can.
@@ -85,14 +120,17 @@ BoxResult<void> limit_capabilities(os::CapabilityMask commands) {
 
 }  // namespace
 
-BoxResult<Box> build_box(BoxPlan plan, std::vector<os::Fd> attached) {
+BoxResult<Box> build_box(BoxPlan plan, std::vector<os::Fd> descriptors) {
+  Along along = part(plan, std::move(descriptors));
   ::umask(0);  // Modes are the plan's.
   const auto settable = leave_groups(plan.user);
   if (!settable) return settable.error();
   if (const auto done = become_root(); !done) return done.error();
   if (const auto named = set_names(plan); !named) return named.error();
+  auto cgroups = enter_cgroups(along.cgroup, along.joined);
+  if (!cgroups) return cgroups.error();
   if (const auto limited = check_limits(plan.rlimits); !limited) return limited.error();
-  auto mounts = make_mounts(plan, std::move(attached));
+  auto mounts = make_mounts(plan, std::move(along.attached));
   if (!mounts) return mounts.error();
   Box box;
   box.user = std::move(plan.user);
@@ -106,6 +144,7 @@ BoxResult<Box> build_box(BoxPlan plan, std::vector<os::Fd> attached) {
   box.root = std::move(mounts->root);
   box.proc = std::move(mounts->proc);
   box.terminals = std::move(mounts->terminals);
+  box.cgroups = std::move(*cgroups);
   if (const auto done = become(box); !done) return done.error();
   if (const auto done = limit_capabilities(box.capabilities); !done) return done.error();
   return box;

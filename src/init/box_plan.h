@@ -19,6 +19,7 @@ inline constexpr std::size_t max_lower = 500;     ///< As many as overlayfs stac
 inline constexpr std::size_t max_entries = 1024;  ///< Of files, of links, of directories, of hidden paths.
 inline constexpr std::size_t max_groups = 65536;  ///< NGROUPS_MAX.
 inline constexpr std::size_t max_rlimits = 16;    ///< RLIM_NLIMITS.
+inline constexpr std::uint8_t max_joined = 4;     ///< Cgroups that are joined by a file.
 inline constexpr std::size_t max_seccomp = 4096 * 8;  ///< Bytes: BPF_MAXINSNS instructions.
 /// Bytes of arguments and environment together, as execve(2) counts them: each string, its NUL, and its
 /// pointer.
@@ -145,6 +146,9 @@ struct Rlimit {
   bool operator==(const Rlimit&) const = default;
 };
 
+/// Of a box that has a cgroup.
+inline constexpr char exec_cgroups[] = "execs";
+
 struct BoxPlan {
   std::string hostname;
   /// Made in this order, each in what those before have made; missing places to mount on are made too. One is
@@ -166,8 +170,17 @@ struct BoxPlan {
   /// program says so.
   std::string seccomp;
   std::vector<std::string> environment;  ///< "K=V" each: what every command starts from.
+  /// A detached mount rides along, whose root is the box's own cgroup (v2). init is in a cgroup in that. The
+  /// box's cgroup namespace gets its root there, and the cgroups of commands are in its directory `execs`
+  /// (exec_cgroups). init's ids own the `cgroup.procs` of the root and of each of those.
+  bool cgroup = false;
+  /// How many files ride along by which init joins a cgroup before the namespace is made: each the `tasks` of
+  /// one (v1), open for writing. At most max_joined.
+  std::uint8_t joined = 0;
 
-  /// How many descriptors ride along: the detached mounts, by their indices.
+  /// How many mounts of `mounts` ride along.
+  std::uint8_t attached() const noexcept;
+  /// How many descriptors ride along: those mounts, by their indices, then the cgroup, then what is joined.
   std::uint8_t descriptors() const noexcept;
 
   bool operator==(const BoxPlan&) const = default;

@@ -11,6 +11,7 @@
 
 #include <sstream>
 
+#include "init/cgroup_tree_test.h"
 #include "init/exec_start.h"
 #include "init/in_box_test.h"
 #include "os/cgroup.h"
@@ -142,7 +143,7 @@ TEST_F(ExecServerTest, S45_SessionsTellWhoseALeftoverIs) {
             "code 1 left;code 2;code 3 left;empty;empty;");
 }
 
-TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
+TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupsThatRodeAlong) {
   const std::string mount = test::writable_cgroup();
   if (mount.empty()) GTEST_SKIP() << "no cgroups";
   const std::string name = os::new_cgroup_name();
@@ -153,7 +154,7 @@ TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
                      auto server = ExecServer::create(box, false).value();
                      CommandPipes pipes(false);
                      StartExec request = shell("cat /proc/self/cgroup");
-                     request.cgroup = true;
+                     request.joined = 1;
                      pipes.theirs.push_back(std::move(procs));
                      static_cast<void>(server.start(request, std::move(pipes.theirs)));
                      const std::string out = os::read_all(pipes.output, 10000).value();
@@ -162,6 +163,111 @@ TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupThatRodeAlong) {
                    }),
             "code 0;inside");
   EXPECT_EQ(::rmdir((mount + "/" + name).c_str()), 0);
+}
+
+// The cgroup of the first line of /proc/self/cgroup that is of v2.
+std::string unified_of(const std::string& text) {
+  const std::size_t at = text.find("0::");
+  return at == std::string::npos ? "none" : text.substr(at, text.find('\n', at) - at);
+}
+
+// How a command ends that is to be in that cgroup, and which that is.
+std::string cgroup_of(ExecServer& server, const std::string& name) {
+  CommandPipes pipes(false);
+  StartExec request = shell("cat /proc/self/cgroup");
+  request.cgroup = name;
+  const auto started = server.start(request, std::move(pipes.theirs));
+  if (!started) return in_words(started.error());
+  const std::string out = os::read_all(pipes.output, 10000).value();
+  return news_of(server, 1) + unified_of(out);
+}
+
+TEST_F(ExecServerTest, D4_ACommandIsBornInTheCgroupThatIsNamed) {
+  if (test::writable_cgroup().empty()) GTEST_SKIP() << "no cgroups";
+  const uid_t init = 100000 + plan_.ids.uid;
+  const CgroupTree tree(init);
+  CgroupTree::add(tree.path() + "/execs/foreign", 0);
+  plan_.cgroup = true;
+  std::vector<os::Fd> along;
+  along.push_back(tree.mount());
+  const os::Fd procs =
+      os::Fd::adopt(::open((tree.path() + "/init/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  const auto body = [&] {
+    if (!os::write_all(procs, "0")) return std::string("joining");
+    auto box = build_box(plan_, std::move(along));
+    if (!box) return in_words(box.error());
+    auto server = ExecServer::create(*box, false).value();
+    std::string text = unified_of(text_of("/proc/self/cgroup")) + "\n" + cgroup_of(server, "leaf") + "\n" +
+                       cgroup_of(server, "") + "\n";
+    // One that init's ids do not own, one that is not there, and one beside them.
+    for (const char* name : {"foreign", "none", "init"}) text += cgroup_of(server, name) + "\n";
+    // Nothing of the hierarchy is above the box's own cgroup.
+    const auto inode = [&](const char* path) {
+      struct stat is{};
+      return ::fstatat(box->cgroups.number(), path, &is, 0) == 0 ? is.st_ino : 0;
+    };
+    return text + (inode("..") == inode("../../../..") ? "closed" : "open");
+  };
+  EXPECT_EQ(test::in_child(body, all_namespaces, "0 100000 65536"),
+            "0::/init\ncode 0;0::/execs/leaf\ncode 0;0::/init\n" +
+                in_words(failure(Step::clone, EACCES, "/bin/sh")) + "\n" +
+                in_words(failure(Step::cgroup, ENOENT, "none")) + "\n" +
+                in_words(failure(Step::cgroup, ENOENT, "init")) + "\nclosed");
+}
+
+TEST_F(ExecServerTest, D4_ABoxWithoutACgroupHasNoneForCommands) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     auto server = ExecServer::create(box, false).value();
+                     return cgroup_of(server, "leaf");
+                   }),
+            in_words(failure(Step::cgroup, ENODEV, "leaf")));
+}
+
+TEST_F(ExecServerTest, D4_V1CgroupsAreJoinedByInitAndByCommands) {
+  const V1Cgroup init("pids");
+  if (init.path().empty()) GTEST_SKIP() << "no v1 hierarchy of pids";
+  const V1Cgroup exec(init, "exec");
+  plan_.joined = 1;
+  std::vector<os::Fd> along;
+  along.push_back(init.tasks());
+  os::Fd tasks = exec.tasks();
+  const std::string said = in_box(
+      plan_,
+      [&](const Box& box) {
+        auto server = ExecServer::create(box, false).value();
+        std::string text;
+        for (const bool joins : {false, true}) {
+          CommandPipes pipes(false);
+          StartExec request = shell("grep :pids: /proc/self/cgroup | cut -d: -f3");
+          request.joined = joins ? 1 : 0;
+          if (joins) pipes.theirs.push_back(std::move(tasks));
+          static_cast<void>(server.start(request, std::move(pipes.theirs)));
+          text += os::read_all(pipes.output, 10000).value() + news_of(server, 1);
+        }
+        return text;
+      },
+      "0 100000 65536", std::move(along));
+  EXPECT_EQ(said, "/\ncode 0;/exec\ncode 0;");
+}
+
+// The rights of the box's user are for what is his: a directory that only he may enter.
+TEST_F(ExecServerTest, S42_AWorkingDirectoryOfTheUsersAlone) {
+  plan_.user = {1000, 1000, {}, "/workspace", "user"};
+  plan_.directories = {{"/workspace", 0700, 1000, 1000}, {"/run/other", 0700, 0, 0}};
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     auto server = ExecServer::create(box, false).value();
+                     CommandPipes pipes(false);
+                     static_cast<void>(server.start(shell("pwd; touch mine"), std::move(pipes.theirs)));
+                     std::string text = os::read_all(pipes.output, 100).value() + news_of(server, 1);
+                     StartExec other = shell("pwd");
+                     other.cwd = "/run/other";
+                     pipes = CommandPipes(false);
+                     text += in_words(server.start(other, std::move(pipes.theirs)).error());
+                     return text + ";" + std::filesystem::current_path().string();
+                   }),
+            "/workspace\ncode 0;" + in_words(failure(Step::cwd, EACCES, "/run/other")) + ";/");
 }
 
 TEST_F(ExecServerTest, AStartThatFailsLeavesNothing) {

@@ -4,8 +4,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -81,7 +83,8 @@ std::vector<const char*> pointers_to(const std::vector<std::string>& strings) {
 
 // What becomes of the descriptors that rode along, and the terminal.
 struct Streams {
-  os::Fd input, output, error, cgroup;
+  os::Fd input, output, error;
+  std::vector<os::Fd> joined;
   os::PseudoTerminal tty;
 };
 
@@ -104,7 +107,7 @@ BoxResult<Streams> streams_of(const Box& box, const StartExec& request, std::vec
     streams.output = std::move(*next++);
     streams.error = std::move(*next++);
   }
-  if (request.cgroup) streams.cgroup = std::move(*next++);
+  streams.joined.assign(std::make_move_iterator(next), std::make_move_iterator(descriptors.end()));
   return streams;
 }
 
@@ -117,12 +120,63 @@ os::Fd other_end(const Box& box, os::FdRef end, int access) {
   return os::Fd::adopt(::openat(box.proc.number(), path.c_str(), access | O_NONBLOCK | O_CLOEXEC));
 }
 
-// A program that is there and yet was not found: its interpreter is missing.
-std::string without_interpreter(const std::vector<std::string>& candidates, os::FdRef directory) {
+// A program that is there, seen from the working directory, and yet was not found: its interpreter is
+// missing.
+std::string without_interpreter(const Box& box, const std::vector<std::string>& candidates) {
+  const auto rights = UserRights::take(box);
+  if (!rights) return {};
   for (const std::string& candidate : candidates) {
-    if (os::candidate_exists(directory, candidate)) return candidate;
+    if (os::candidate_exists({}, candidate)) return candidate;
   }
   return {};
+}
+
+// None for no name.
+os::Result<os::Fd> open_cgroup(const Box& box, const std::string& name) {
+  if (name.empty()) return os::Fd();
+  if (!box.cgroups) return os::error_of(ENODEV);
+  os::Fd cgroup = os::Fd::adopt(
+      ::openat(box.cgroups.number(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!cgroup) return os::last_error();
+  return cgroup;
+}
+
+struct Ready {
+  Streams streams;
+  Command command;  // All but the process.
+};
+
+// While it lives the working directory is a command's, who is born in it; afterwards nothing of the box is
+// held.
+class WorkingDirectory {
+ public:
+  explicit WorkingDirectory(const Box& box) noexcept : box_(&box) {}
+  ~WorkingDirectory() { static_cast<void>(::fchdir(box_->root.number())); }
+  WorkingDirectory(const WorkingDirectory&) = delete;
+  WorkingDirectory& operator=(const WorkingDirectory&) = delete;
+
+ private:
+  const Box* box_;
+};
+
+// What is done with the user's rights: also goes to the command's working directory, as WorkingDirectory
+// says.
+BoxResult<Ready> prepare(const Box& box, const StartExec& request, std::vector<os::Fd> descriptors,
+                         bool keep) {
+  const auto rights = UserRights::take(box);
+  if (!rights) return failure(Step::ids, rights.error(), "");
+  const auto cwd = open_cwd(box, request.cwd);
+  if (!cwd) return failure(Step::cwd, cwd.error(), request.cwd);
+  if (::fchdir(cwd->number()) != 0) return failure(Step::cwd, os::last_error(), request.cwd);
+  auto streams = streams_of(box, request, std::move(descriptors));
+  if (!streams) return streams.error();
+  Ready ready{std::move(*streams), {}};
+  if (keep && !request.tty) {
+    if (request.input) ready.command.input = other_end(box, ready.streams.input, O_WRONLY);
+    ready.command.output = other_end(box, ready.streams.output, O_RDONLY);
+    ready.command.error = other_end(box, ready.streams.error, O_RDONLY);
+  }
+  return ready;
 }
 
 }  // namespace
@@ -156,19 +210,13 @@ void wipe_all(std::vector<std::string>& strings) noexcept {
 
 BoxResult<Command> start_command(const Box& box, const StartExec& request, std::vector<os::Fd> descriptors,
                                  bool keep) {
-  const auto rights = UserRights::take(box);
-  if (!rights) return failure(Step::ids, rights.error(), "");
-  const auto cwd = open_cwd(box, request.cwd);
-  if (!cwd) return failure(Step::cwd, cwd.error(), request.cwd);
-  auto streams = streams_of(box, request, std::move(descriptors));
-  if (!streams) return streams.error();
-
-  Command command;
-  if (keep && !request.tty) {
-    if (request.input) command.input = other_end(box, streams->input, O_WRONLY);
-    command.output = other_end(box, streams->output, O_RDONLY);
-    command.error = other_end(box, streams->error, O_RDONLY);
-  }
+  const WorkingDirectory directory(box);
+  auto ready = prepare(box, request, std::move(descriptors), keep);
+  if (!ready) return ready.error();
+  auto& streams = ready->streams;
+  const auto cgroup = open_cgroup(box, request.cgroup);
+  if (!cgroup) return failure(Step::cgroup, cgroup.error(), request.cgroup);
+  const std::vector<os::FdRef> joined(streams.joined.begin(), streams.joined.end());
 
   std::vector<std::string> environment = merged_environment(box.user.home, box.environment, request.env);
   const auto candidates = os::exec_candidates(request.argv.front(), value_of(environment, "PATH"));
@@ -184,12 +232,12 @@ BoxResult<Command> start_command(const Box& box, const StartExec& request, std::
   plan.candidates = {paths.data(), candidates.size()};
   plan.argv = argv.data();
   plan.envp = envp.data();
-  plan.directory = *cwd;
   plan.terminal = request.tty.has_value();
-  plan.descriptors[0] = plan.terminal ? streams->tty.terminal : streams->input;
-  plan.descriptors[1] = plan.terminal ? streams->tty.terminal : streams->output;
-  plan.descriptors[2] = plan.terminal ? streams->tty.terminal : streams->error;
-  plan.joined = streams->cgroup;
+  plan.descriptors[0] = plan.terminal ? streams.tty.terminal : streams.input;
+  plan.descriptors[1] = plan.terminal ? streams.tty.terminal : streams.output;
+  plan.descriptors[2] = plan.terminal ? streams.tty.terminal : streams.error;
+  plan.cgroup = *cgroup;
+  plan.joined = joined;
   plan.descriptor_limit_soft = request.descriptor_limit_soft;
   plan.limits = limits;
   os::SpawnIds ids{box.user.uid, box.user.gid, std::nullopt};
@@ -198,16 +246,17 @@ BoxResult<Command> start_command(const Box& box, const StartExec& request, std::
   plan.capability_mask = box.capabilities;
   plan.no_new_privileges = true;
   plan.seccomp = box.seccomp;
+  // With init's own ids: they are what may clone into the cgroups of the box.
   auto process = os::spawn(plan);
   wipe_all(environment);
   if (process) {
-    command.process = std::move(*process);
-    command.terminal = std::move(streams->tty.master);
-    return command;
+    ready->command.process = std::move(*process);
+    ready->command.terminal = std::move(streams.tty.master);
+    return std::move(ready->command);
   }
   const auto [step, number] = process.error();
   const bool there = step == os::SpawnStep::exec && number == ENOENT;
-  return failure(step_of(step), number, there ? without_interpreter(candidates, *cwd) : request.argv.front());
+  return failure(step_of(step), number, there ? without_interpreter(box, candidates) : request.argv.front());
 }
 
 }  // namespace caisson::init

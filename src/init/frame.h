@@ -21,7 +21,7 @@ namespace caisson::init {
 inline constexpr std::uint16_t protocol_version = 1;
 inline constexpr std::size_t frame_header_size = 21;
 inline constexpr std::size_t max_body = std::size_t{16} << 20U;
-inline constexpr std::uint8_t max_descriptors = 4;
+inline constexpr std::uint8_t max_descriptors = 8;
 
 /// Who sends it: requests come from the host, replies from init.
 enum class Peer : std::uint8_t { host, init };

@@ -121,7 +121,7 @@ TEST(Frame, WhatIsNoneFailsForGood) {
       {FrameError::type, 6, "\xff\xff"},
       {FrameError::length, 16, std::string("\1\0\0\1", 4)},
       {FrameError::length, 16, "\xff\xff\xff\xff"},
-      {FrameError::descriptors, 20, "\5"},
+      {FrameError::descriptors, 20, "\11"},
       {FrameError::descriptors, 20, "\xff"},
   };
   for (const Bad& bad : cases) {
@@ -177,9 +177,9 @@ TEST(Frame, TheLargestBodyPassesAndNoLarger) {
   EXPECT_EQ(encode(frame).error().value(), EMSGSIZE);
 }
 
-TEST(Frame, CarriesAtMostFourDescriptors) {
-  EXPECT_TRUE(encode({MessageType::ping, 1, 4, ""}));
-  EXPECT_EQ(encode({MessageType::ping, 1, 5, ""}).error().value(), EINVAL);
+TEST(Frame, CarriesAtMostEightDescriptors) {
+  EXPECT_TRUE(encode({MessageType::ping, 1, 8, ""}));
+  EXPECT_EQ(encode({MessageType::ping, 1, 9, ""}).error().value(), EINVAL);
 }
 
 TEST(Frame, FlippedBitsNeverDoMoreThanFail) {

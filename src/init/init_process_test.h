@@ -89,8 +89,8 @@ class TestHost {
 /// A started caisson-init, ended with it.
 class InitProcess {
  public:
-  /// `control` becomes its descriptor 3.
-  InitProcess(os::FdRef program, os::Fd control, const os::IdMaps& maps) {
+  /// `control` becomes its descriptor 3. It is born in `cgroup`, where that is given.
+  InitProcess(os::FdRef program, os::Fd control, const os::IdMaps& maps, os::FdRef cgroup = {}) {
     const char* const argv[] = {"caisson-init", nullptr};
     const char* const envp[] = {nullptr};
     const os::Fd null = os::open_empty_input().value();
@@ -102,6 +102,7 @@ class InitProcess {
     plan.extra = control;
     plan.namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
     plan.raise_capabilities = true;
+    plan.cgroup = cgroup;
     auto spawned = os::spawn(plan);
     if (!spawned) {
       failure_ = "spawn: " + os::error_of(spawned.error().number).message();
@@ -195,7 +196,7 @@ inline Outcome run(TestHost& host, StartExec request, const std::string& input =
   return outcome;
 }
 inline StartExec shell(const std::string& script) {
-  return {{"/bin/sh", "-c", script}, {}, "", {}, false, 0, false};
+  return {{"/bin/sh", "-c", script}, {}, "", {}, false, 0, "", 0};
 }
 
 }  // namespace caisson::init

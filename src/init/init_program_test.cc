@@ -121,7 +121,7 @@ TEST_F(InitProgram, S44_DescriptorsAreTheStandardOnes) {
 TEST_F(InitProgram, S41_EnvironmentIsTheBasesAndTheRequests) {
   plan_.environment = {"PATH=/nowhere", "A=base", "B=base"};
   build();
-  StartExec request{{"env"}, {"A=own", "C=", "PATH=/usr/bin"}, "", {}, false, 0, false};
+  StartExec request{{"env"}, {"A=own", "C=", "PATH=/usr/bin"}, "", {}, false, 0, "", 0};
   EXPECT_EQ(init::run(*host_, request).out, "HOME=/root\nPATH=/usr/bin\nA=own\nB=base\nC=\n");
   // S-40: the PATH is that of the command.
   request.env = {};
@@ -133,7 +133,7 @@ TEST_F(InitProgram, S40_ACommandThatCannotRunSaysWhy) {
   run("printf '#!/no/such\\n' > /tmp/script; printf 'x' > /tmp/text; printf 'junk' > /tmp/junk; chmod +x "
       "/tmp/script /tmp/junk");
   const auto end = [&](const std::string& program) {
-    return init::run(*host_, {{program}, {}, "", {}, false, 0, false}).end;
+    return init::run(*host_, {{program}, {}, "", {}, false, 0, "", 0}).end;
   };
   EXPECT_EQ(end("no-such"), in_words(Failed{Step::exec, ENOENT, ""}));
   EXPECT_EQ(end("/tmp/script"), in_words(Failed{Step::exec, ENOENT, "/tmp/script"}));

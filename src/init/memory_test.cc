@@ -120,7 +120,7 @@ TEST(Memory, AFrameThatIsCutShortLeavesNothingBehind_S6) {
 TEST(Memory, AChannelLeavesNothingBehind_S6) {
   StartExec exec = exec_with_secret();
   exec.tty = TtySize{};
-  exec.cgroup = false;
+  exec.joined = 0;
   auto sockets = os::make_socket_pair();
   std::string whole = encode(1, exec).value();
   std::string cut = whole.substr(0, whole.size() - 1);

@@ -30,6 +30,11 @@ bool has_parent_component(std::string_view path) noexcept {
   return false;
 }
 
+// Of an entry of a directory, or empty.
+bool is_name(std::string_view name) noexcept {
+  return name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
 bool is_variable(std::string_view entry) noexcept {
   const auto sign = entry.find('=');
   return sign != std::string_view::npos && sign > 0;
@@ -85,6 +90,11 @@ void id(auto& archive, auto& id) {
 void signal(auto& archive, auto& number) {
   archive.number(number);
   archive.require(number >= 1 && number <= max_signal);
+}
+
+void joined(auto& archive, auto& count) {
+  archive.number(count);
+  archive.require(count <= max_joined);
 }
 
 void pid(auto& archive, auto& number) {
@@ -181,7 +191,7 @@ constexpr auto described = [](auto& archive, auto& item) { describe(archive, ite
 
 // Whether each detached mount is attached exactly once.
 bool attaches_each_once(const BoxPlan& plan) noexcept {
-  const std::uint8_t count = plan.descriptors();
+  const std::uint8_t count = plan.attached();
   if (count > max_descriptors) return false;
   std::uint32_t attached = 0;
   for (const Mount& mount : plan.mounts) {
@@ -217,7 +227,10 @@ void describe(auto& archive, Is<BoxPlan> auto& plan) {
   archive.require(!plan.seccomp.empty() && plan.seccomp.size() % 8 == 0);
   variables(archive, plan.environment);
   archive.require(cost_of(plan.environment) <= max_arguments, E2BIG);
+  archive.boolean(plan.cgroup);
+  joined(archive, plan.joined);
   archive.require(attaches_each_once(plan) && names_each_once(plan.devices));
+  archive.require(plan.descriptors() <= max_descriptors);
 }
 
 void describe(auto& archive, Is<TtySize> auto& size) {
@@ -238,7 +251,9 @@ void describe(auto& archive, Is<StartExec> auto& message) {
   archive.optional(message.tty, [](auto& each, auto& size) { describe(each, size); });
   archive.boolean(message.input);
   archive.number(message.descriptor_limit_soft);
-  archive.boolean(message.cgroup);
+  text(archive, message.cgroup, max_name);
+  archive.require(is_name(message.cgroup));
+  joined(archive, message.joined);
 }
 
 void describe(auto& archive, Is<SignalExec> auto& message) {
@@ -350,6 +365,10 @@ os::Result<Variant> decode(const Frame& frame) {
 }  // namespace
 
 std::uint8_t BoxPlan::descriptors() const noexcept {
+  return static_cast<std::uint8_t>(attached() + (cgroup ? 1 : 0) + joined);
+}
+
+std::uint8_t BoxPlan::attached() const noexcept {
   const auto count = std::count_if(mounts.begin(), mounts.end(), [](const Mount& mount) {
     return std::holds_alternative<Attached>(mount);
   });

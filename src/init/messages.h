@@ -66,11 +66,15 @@ struct StartExec {
   /// connection keeps a duplicate of the other end of each pipe among the three (TakeStreams).
   bool input = false;
   std::uint64_t descriptor_limit_soft = 0;  ///< RLIMIT_NOFILE; 0 leaves it.
-  bool cgroup = false;                      ///< A cgroup.procs, open for writing, to be born into.
+  /// The name of a cgroup among the box's exec_cgroups, to be born into; empty: where init is.
+  std::string cgroup;
+  /// How many cgroups the command joins first of all, each by a `tasks` (v1) or `cgroup.procs` that is open
+  /// for writing. At most max_joined.
+  std::uint8_t joined = 0;
 
-  /// In this order: without a tty standard input (if `input`), output and error; then the cgroup.procs.
+  /// In this order: without a tty standard input (if `input`), output and error; then the joined ones.
   std::uint8_t descriptors() const noexcept {
-    return static_cast<std::uint8_t>((tty ? 0 : 2 + (input ? 1 : 0)) + (cgroup ? 1 : 0));
+    return static_cast<std::uint8_t>((tty ? 0 : 2 + (input ? 1 : 0)) + joined);
   }
   bool operator==(const StartExec&) const = default;
 };

@@ -119,16 +119,20 @@ TYPED_TEST(MessagesTest, OfTheOtherDirectionAreRefused) {
 
 TEST(Messages, SayHowManyDescriptorsRideAlong) {
   StartExec exec = sample_exec();
-  EXPECT_EQ(exec.descriptors(), 4);
-  exec.cgroup = false;
+  EXPECT_EQ(exec.descriptors(), 5);
+  exec.joined = 0;
   EXPECT_EQ(exec.descriptors(), 3);
   exec.input = false;
   EXPECT_EQ(exec.descriptors(), 2);
   exec.tty = TtySize{80, 24};
   EXPECT_EQ(exec.descriptors(), 0);
-  exec.cgroup = true;
+  exec.joined = 1;
   EXPECT_EQ(exec.descriptors(), 1);
-  EXPECT_EQ(sample_plan().descriptors(), 2);
+  BoxPlan plan = sample_plan();
+  EXPECT_EQ(plan.attached(), 2);
+  EXPECT_EQ(plan.descriptors(), 6);
+  plan.cgroup = false;
+  EXPECT_EQ(plan.descriptors(), 5);
   EXPECT_EQ(frame_of(Peer::host, encode(1, exec)).descriptors, 1);
 }
 
@@ -184,7 +188,19 @@ TEST(MessageRules, OfStartExec) {
        {"a NUL in a variable", "secret", "sec.et", "sec" + nul + "et"},
        {"a variable without =", "TOKEN=secret", "TOKEN=SECRET", "TOKEN.secret"},
        {"a variable without a name", "TOKEN=secret", "T=KEN=secret", "=OKEN=secret"},
-       {"a NUL in the directory", "sub/dir", "sub.dir", "sub" + nul + "dir"}});
+       {"a NUL in the directory", "sub/dir", "sub.dir", "sub" + nul + "dir"},
+       {"a path to a cgroup", "leaf", "le.f", "le/f"},
+       {"the cgroups' own directory", text("leaf"), text(""), text(".")},
+       {"a cgroup above the cgroups", text("leaf"), text("..."), text("..")},
+       {"a NUL in a cgroup's name", "leaf", "le.f", "le" + nul + "f"}});
+}
+
+TEST(MessageRules, OfTheCgroupsOfAStartExec) {
+  StartExec exec = sample_exec();
+  exec.joined = max_joined;
+  EXPECT_TRUE(decode_request(frame_of(Request(exec))));
+  ++exec.joined;
+  EXPECT_EQ(encode(1, exec).error().value(), EINVAL);
 }
 
 TEST(MessageRules, OfBuildBox) {
@@ -404,6 +420,19 @@ TEST(MessageRules, APlanHasNoMoreThanItsLimits) {
   });
   expect_at_most(max_descriptors, [](BoxPlan& plan, std::size_t count) {
     plan.mounts.clear();
+    plan.cgroup = false;
+    plan.joined = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      plan.mounts.emplace_back(Attached{static_cast<std::uint8_t>(i), "/a"});
+  });
+  expect_at_most(max_joined, [](BoxPlan& plan, std::size_t count) {
+    plan.mounts.clear();
+    plan.joined = static_cast<std::uint8_t>(count);
+  });
+  // All together ride along with one message.
+  expect_at_most(max_descriptors - max_joined - 1, [](BoxPlan& plan, std::size_t count) {
+    plan.mounts.clear();
+    plan.joined = max_joined;
     for (std::size_t i = 0; i < count; ++i)
       plan.mounts.emplace_back(Attached{static_cast<std::uint8_t>(i), "/a"});
   });

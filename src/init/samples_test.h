@@ -33,11 +33,14 @@ inline BoxPlan sample_plan() {
   plan.rlimits = {{7, 0x400, 0x1000}, {4, UINT64_MAX, UINT64_MAX}};
   plan.seccomp = std::string("\x06\0\0\0\0\0\xff\x7f", 8);
   plan.environment = {"PATH=/usr/bin:/bin", "EMPTY="};
+  plan.cgroup = true;
+  plan.joined = 3;
   return plan;
 }
 
 inline StartExec sample_exec() {
-  return {{"python3", "-c", "", "print(1)"}, {"TOKEN=secret", "A=B=C"}, "sub/dir", {}, true, 0x1000, true};
+  return {
+      {"python3", "-c", "", "print(1)"}, {"TOKEN=secret", "A=B=C"}, "sub/dir", {}, true, 0x1000, "leaf", 2};
 }
 
 inline std::vector<Request> sample_requests() {
@@ -45,7 +48,8 @@ inline std::vector<Request> sample_requests() {
   terminal.tty = TtySize{120, 40};
   terminal.cwd = "";
   terminal.input = false;
-  terminal.cgroup = false;
+  terminal.cgroup = "";
+  terminal.joined = 0;
   return {Hello{7},
           BuildBox{sample_plan()},
           sample_exec(),

@@ -178,7 +178,7 @@ TEST_F(InitClientTest, WhatCannotBeEncodedIsNotSent) {
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().fault, InitFault::unsent);
   EXPECT_EQ(empty.error().number, EINVAL);
-  const auto without_streams = call(init::StartExec{{"true"}, {}, {}, {}, false, 0, false});
+  const auto without_streams = call(init::StartExec{{"true"}, {}, {}, {}, false, 0, "", 0});
   ASSERT_FALSE(without_streams);
   EXPECT_EQ(without_streams.error().fault, InitFault::unsent);
   EXPECT_EQ(ends_, 0);
@@ -371,7 +371,8 @@ TEST_F(InitClientTest, S102_LiesEndTheConnection) {
       {"did not announce",
        [&](FakeInit& init, std::uint64_t number) {
          const std::string bytes = *init::encode(number, init::Done());
-         for (std::size_t i = 0; i < 6; ++i) init.say_bytes(bytes.substr(i, 1), {pipe->read});
+         for (std::size_t i = 0; i <= init::max_descriptors; ++i)
+           init.say_bytes(bytes.substr(i, 1), {pipe->read});
        }},
       {"did not come",
        [](FakeInit& init, std::uint64_t number) { init.say(number, init::Opened{1, 0644}); }}};

@@ -1,5 +1,7 @@
 // Where the container provider's settings come from, and their defaults.
-#include "providers/container/settings.h"
+#include "caisson/providers/container.h"
+
+#include <vector>
 
 #include "caisson/contract/errors.h"
 #include "contract/quote.h"
@@ -50,14 +52,25 @@ std::string default_runtime_directory(const kit::SettingSource& source) {
   return (temporary.empty() ? "/tmp" : temporary) + "/caisson-" + std::to_string(os::own_user());
 }
 
-// In an installation, else in a build.
+std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// Beside this program in an installation or a build; else beside the library that this code is in; else where
+// systems install such programs.
 std::string default_init() {
   const auto self = os::open_directory("/proc/self");
   const auto program = self ? os::read_link_at(*self, "exe") : os::Result<std::string>(self.error());
   if (!program) refuse("CAISSON_INIT", "has no default, for this program cannot tell its own path: set it");
-  const std::string directory = program->substr(0, program->rfind('/'));
-  const std::string installed = directory.substr(0, directory.rfind('/')) + "/libexec/caisson-init";
-  return os::candidate_exists({}, installed) ? installed : directory + "/caisson-init";
+  const std::string directory = parent_of(*program);
+  std::vector<std::string> candidates{parent_of(directory) + "/libexec", directory};
+  // lib, or lib/<triplet>.
+  const std::string library = parent_of(os::own_object_path());
+  for (const std::string& above : {parent_of(library), parent_of(parent_of(library))})
+    candidates.push_back(above + "/libexec");
+  candidates.insert(candidates.end(), {"/usr/local/libexec", "/usr/libexec"});
+  for (const std::string& candidate : candidates) {
+    if (os::candidate_exists({}, candidate + "/caisson-init")) return candidate + "/caisson-init";
+  }
+  return candidates.front() + "/caisson-init";
 }
 
 std::uint32_t count(const kit::SettingSource& source, const std::string& name, std::uint32_t fallback,

@@ -1,5 +1,5 @@
 // Settings of the container provider (S-31, S-101, S-103).
-#include "providers/container/settings.h"
+#include "caisson/providers/container.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -268,6 +268,18 @@ void UidSlots::forget(const UidSlot& slot) noexcept {
   }
 }
 
+void UidSlots::remove_abandoned() noexcept {
+  const auto names = os::names_in(directory_);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".lock")) continue;
+    auto lock = os::try_lock(directory_, name, os::LockKind::exclusive);
+    if (!lock || !*lock) continue;
+    static_cast<void>(os::unlink_at(directory_, name));
+    os::unlock(std::move(**lock));
+  }
+}
+
 void UidSlots::give_back(UidLease lease) noexcept {
   if (!lease.lock) return;
   static_cast<void>(os::unlink_at(directory_, name_of(lease.slot) + ".lock"));

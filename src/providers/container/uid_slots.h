@@ -105,6 +105,8 @@ class UidSlots {
   /// Takes back what keep() did, once no such record is there (any more).
   void forget(const UidSlot& slot) noexcept;
   void give_back(UidLease lease) noexcept;
+  /// Removes the locks of slots that dead processes had; those come free without that too.
+  void remove_abandoned() noexcept;
 
  private:
   std::optional<UidLease> try_take(const UidSlot& slot);

@@ -1,10 +1,12 @@
-// The container provider's settings, from the operator (S-31, S-101, S-103).
+// The container provider: each session in namespaces of its own, isolation container (S-100 to S-103).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "caisson/kit/settings.h"
+#include "caisson/kit/managed_sandbox.h"
 
 namespace caisson::container {
 
@@ -29,5 +31,28 @@ struct ContainerSettings {
   /// Throws SandboxError (bad_setting) for a value that makes no sense, naming the setting.
   static ContainerSettings from(const kit::SettingSource& source);
 };
+
+struct ContainerOptions {
+  boost::asio::any_io_executor executor;
+  ContainerSettings settings;
+  std::shared_ptr<kit::Clock> clock = kit::system_clock();
+  kit::Log log = {};
+};
+
+/// Opens the provider, making its directories if missing and recovering what dead owners left there.
+/// Blocking: it works on the file system. Throws root_unusable, or unavailable where this machine gives no
+/// container to this user, saying what is missing and how to get it.
+std::shared_ptr<kit::ManagedSandbox> open(ContainerOptions options);
+
+/// One thing that a container is made of, proved by doing it.
+struct Mechanism {
+  std::string name;  ///< E.g. "container_ids".
+  bool works = true;
+  bool required = true;  ///< Without it no container can be had; else something weaker serves, or is refused.
+  std::string detail;
+  std::string fix = {};  ///< What to do about it: a command, setting or package. Empty: nothing to do.
+};
+/// What works here, for doctor. Blocking; leaves nothing.
+std::vector<Mechanism> probe(const ContainerSettings& settings);
 
 }  // namespace caisson::container

@@ -1,0 +1,218 @@
+// The container provider.
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "caisson/providers/container.h"
+#include "contract/quote.h"
+#include "os/identity.h"
+#include "providers/container/container_box.h"
+#include "providers/container/container_core.h"
+#include "providers/container/layout.h"
+#include "providers/container/recovery.h"
+#include "providers/container/session_on_disk.h"
+
+namespace caisson::container {
+namespace {
+
+constexpr std::chrono::milliseconds end_patience{2000};
+constexpr std::size_t hostname_size = 12;
+
+// A session of this process.
+struct Held {
+  std::shared_ptr<SessionOnDisk> on_disk;
+  std::shared_ptr<BoxProcess> process;  // None before its box is there.
+};
+
+// What the provider's calls work on; theirs too, for a call may outlast a provider whose event loop stood
+// still.
+struct State {
+  std::shared_ptr<const Layout> layout;
+  std::shared_ptr<UidSlots> slots;
+  std::shared_ptr<ContainerCore> core;
+  os::ProcessIdentity owner;
+
+  std::mutex mutex;
+  std::map<std::string, Held> sessions;
+
+  Held find(const std::string& id) {
+    const std::lock_guard lock(mutex);
+    const auto at = sessions.find(id);
+    return at == sessions.end() ? Held() : at->second;
+  }
+  void remember(const std::string& id, Held held) {
+    const std::lock_guard lock(mutex);
+    sessions[id] = std::move(held);
+  }
+  void forget(const std::string& id) {
+    const std::lock_guard lock(mutex);
+    sessions.erase(id);
+  }
+};
+
+// As recovery expects them to be named (kit::cgroup_to_kill).
+std::string cgroup_name(const State& state, const std::string& id) {
+  return std::to_string(state.owner.pid) + "-" + id;
+}
+
+// Blocking calls as a worker takes them.
+struct MakeOnDisk {
+  std::shared_ptr<SessionOnDisk> operator()() const {
+    std::vector<std::string> cgroups;
+    if (const BoxCgroups* const all = state->core->cgroups()) {
+      BoxCgroupPaths paths = all->paths(cgroup_name(*state, record->id));
+      cgroups = std::move(paths.v1);
+      cgroups.insert(cgroups.begin(), std::move(paths.unified));
+    }
+    return std::make_shared<SessionOnDisk>(state->layout, state->slots, *record, state->owner, cgroups);
+  }
+  std::shared_ptr<State> state;
+  const kit::SessionRecord* record;
+};
+struct AbandonJob {
+  void operator()() const { on_disk->abandon(); }
+  std::shared_ptr<SessionOnDisk> on_disk;
+};
+// The ids and the workspace are another's only when no process of the box is left.
+struct RemoveJob {
+  void operator()() const {
+    if (held.process) held.process->remove(end_patience);
+    if (undo) {
+      held.on_disk->abandon();
+    } else {
+      held.on_disk->remove(remove_workspace);
+    }
+  }
+  Held held;
+  bool undo;
+  bool remove_workspace;
+};
+struct RemoveVolumeJob {
+  void operator()() const { Volume::remove_when_unused(*state->layout, *state->slots, *key); }
+  std::shared_ptr<State> state;
+  const std::string* key;
+};
+struct RecoverJob {
+  std::vector<std::string> operator()() const {
+    return recover(*state->layout, *state->slots, state->core->log());
+  }
+  std::shared_ptr<State> state;
+};
+
+Awaitable<std::vector<std::string>> recover_state(std::shared_ptr<State> state) {
+  RecoverJob job{state};
+  co_return co_await state->core->sessions().run(std::move(job));
+}
+
+Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> state,
+                                                         kit::SessionRecord record,
+                                                         boost::asio::any_io_executor executor) {
+  MakeOnDisk make{state, &record};
+  Held held;
+  held.on_disk = co_await state->core->sessions().run(std::move(make));
+  std::exception_ptr failure;
+  try {
+    BoxRequest request;
+    request.image = record.spec.image;
+    request.shape.hostname = record.id.substr(0, hostname_size);
+    request.shape.slot = held.on_disk->slot();
+    request.shape.volume = held.on_disk->volume_path();
+    request.cgroup_name = cgroup_name(*state, record.id);
+    request.cpu = record.spec.cpu;
+    if (record.spec.memory_mb) request.memory = static_cast<std::uint64_t>(*record.spec.memory_mb) << 20U;
+    auto box = co_await make_box(state->core, std::move(request), std::move(executor));
+    held.process = box->process();
+    state->remember(record.id, std::move(held));
+    co_return box;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // Not cancelled with what it cleans up after.
+  co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
+  AbandonJob abandon{held.on_disk};
+  co_await state->core->sessions().run(std::move(abandon));
+  std::rethrow_exception(failure);
+}
+
+Awaitable<void> end_session(std::shared_ptr<State> state, kit::SessionRecord record, kit::Disposal disposal) {
+  const std::string id = record.id;
+  const Held held = state->find(id);
+  if (!held.on_disk) {
+    // Released already, and its workspace is wanted gone after all.
+    const bool persistent = record.spec.durability == SandboxDurability::persistent;
+    if (!persistent || disposal != kit::Disposal::remove_workspace) co_return;
+    RemoveVolumeJob remove{state, &record.spec.workspace_key};
+    co_await state->core->sessions().run(std::move(remove));
+    co_return;
+  }
+  RemoveJob remove{held, disposal == kit::Disposal::undo, disposal == kit::Disposal::remove_workspace};
+  co_await state->core->sessions().run(std::move(remove));
+  state->forget(id);
+}
+
+class ContainerSandbox final : public kit::ManagedSandbox {
+ public:
+  ContainerSandbox(kit::ManagedOptions options, std::shared_ptr<State> state)
+      : ManagedSandbox(std::move(options)), state_(std::move(state)) {}
+  ~ContainerSandbox() override { close(); }
+
+  std::string_view name() const noexcept override { return "container"; }
+  Awaitable<std::vector<std::string>> recover_orphans() override { return recover_state(state_); }
+
+ protected:
+  void check_enforceable(const SandboxSessionSpec& spec) const override {
+    if (spec.isolation == SandboxIsolation::vm) {
+      reject("isolation 'vm': a container shares this machine's kernel; ask for 'container'");
+    }
+    if (spec.image != host_image && !spec.image.starts_with("/")) {
+      reject("image " + quote(spec.image) +
+             ": images are this machine's own programs, `host`, or the absolute path of a directory that "
+             "holds a root "
+             "file system");
+    }
+    if (spec.network != SandboxNetwork::none) {
+      reject("network '" + std::string(to_string(spec.network)) +
+             "': containers have no network but their own loopback yet; ask for 'none'");
+    }
+    if (spec.cpu) require_cap(os::CgroupController::cpu, "cpu");
+    if (spec.memory_mb) require_cap(os::CgroupController::memory, "memory_mb");
+  }
+
+  Awaitable<std::shared_ptr<kit::SessionBox>> create_resources(const kit::SessionRecord& record) override {
+    return make_session(state_, record.clone(), executor());
+  }
+  Awaitable<void> destroy_resources(const kit::SessionRecord& record, std::shared_ptr<kit::SessionBox>,
+                                    kit::Disposal disposal) override {
+    return end_session(state_, record.clone(), disposal);
+  }
+
+ private:
+  void require_cap(os::CgroupController controller, const std::string& facet) const {
+    const std::string& obstacle = state_->core->cap_obstacle(controller);
+    if (!obstacle.empty()) reject(facet + ": " + obstacle);
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace
+
+std::shared_ptr<kit::ManagedSandbox> open(ContainerOptions options) {
+  auto state = std::make_shared<State>();
+  kit::ManagedOptions managed;
+  managed.executor = options.executor;
+  managed.dispatch = options.settings.dispatch;
+  managed.clock = options.clock;
+  managed.log = options.log;
+  // First, for it says when the kernel cannot do what the rest needs.
+  state->core = std::make_shared<ContainerCore>(std::move(options.settings), options.clock, options.log);
+  const ContainerSettings& settings = state->core->settings();
+  state->layout = std::make_shared<const Layout>(Layout::open(settings.root, settings.runtime_directory));
+  state->slots = open_uid_slots(
+      state->layout, UidRanges(UidSources::of_this_machine(), settings.uid_base, settings.uids_per_box));
+  state->owner = os::own_identity();
+  recover(*state->layout, *state->slots, options.log);
+  return std::make_shared<ContainerSandbox>(std::move(managed), std::move(state));
+}
+
+}  // namespace caisson::container
