@@ -7,15 +7,13 @@
 int main() {
   using namespace std::chrono_literals;
   try {
-    auto sandbox = caisson::blocking::open("local");
+    auto sandbox = caisson::blocking::open("container");
     auto session = sandbox.create_session({.image = "host",
                                            .workspace_key = "demo",
                                            .durability = caisson::Durability::ephemeral,
-                                           .network = caisson::Network::egress,
-                                           .isolation = caisson::Isolation::none,
                                            .ttl_seconds = 300});
-    session.put_file("sum.sh", "echo $((2 + 2))\n");
-    auto result = session.exec({"sh", "sum.sh"}, caisson::ExecOptions(5s));
+    session.put_file("hello.sh", "echo $((2 + 2))\n");
+    auto result = session.exec({"sh", "hello.sh"}, caisson::ExecOptions(5s));
     std::cout << result.out;  // 4
   } catch (const caisson::SandboxError& error) {
     std::cerr << error.what() << '\n';

@@ -104,7 +104,10 @@ void define_run(CLI::App& app, RunOptions& o) {
                              "What stands between the command and this machine (default container)");
   add_word<SandboxNetwork>(verb, "--network", o.network, {"none", "internal", "egress"}, parse_network,
                            "How far the session's network reaches (default none)");
-  add_text(verb, "--image", o.image, "REF", "What the session runs on (default host)");
+  add_text(verb, "--image", o.image, "REF",
+           "What the session runs on: host, this machine's own programs (the default), or a directory with a "
+           "root file "
+           "system");
   add_text(verb, "--workspace", o.workspace, "KEY", "The workspace's key; one is made up without");
   verb.add_flag("--persistent", o.persistent, "Keep the workspace for the next session with its key");
   add_integer(verb, "--ttl", o.ttl_seconds, "SECONDS", "Idle time after which the session may be reaped");
@@ -148,7 +151,7 @@ void define_others(CLI::App& app, Parsed& into) {
 
   auto& conformance =
       *app.add_subcommand("conformance", "Check that a provider does what the contract says, by doing it");
-  add_word<SandboxIsolation>(conformance, "--isolation", into.conformance.isolation, {"none"},
+  add_word<SandboxIsolation>(conformance, "--isolation", into.conformance.isolation, {"none", "container"},
                              parse_isolation, "The tier whose provider is checked");
   add_word<kit::TreeKill>(
       conformance, "--tree-kill", into.conformance.tree_kill, {"cgroup", "shim"},

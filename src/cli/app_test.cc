@@ -79,7 +79,7 @@ TEST(App, RefusesValuesThatMakeNoSense) {
                                              {"run", "--workspace"},
                                              {},
                                              {"walk"},
-                                             {"conformance", "--isolation", "container"}}) {
+                                             {"conformance", "--isolation", "vm"}}) {
     EXPECT_THROW(parse(words), CLI::ParseError) << testing::PrintToString(words);
   }
   EXPECT_EQ(parse({"run", "--ttl", "010"}).run.ttl_seconds, 10) << "decimal, whatever it begins with";

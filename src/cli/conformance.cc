@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/container_profile.h"
 #include "cli/local_profile.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
@@ -92,16 +93,22 @@ std::string reasons(const std::vector<suite::CheckResult>& results) {
   return text;
 }
 
-/// The local provider, its second process being this program again.
-suite::ConformanceProfile profile_of(kit::TreeKill tree_kill) {
-  suite::ConformanceProfile profile = local_profile(tree_kill);
-  profile.peer = [tree_kill](const std::string& root) {
-    std::vector<std::string> words{"/proc/self/exe", "conformance", "--serve", root};
-    if (tree_kill != kit::TreeKill::automatic) {
-      words.emplace_back("--tree-kill");
-      words.emplace_back(to_string(tree_kill));
-    }
-    return words;
+suite::ConformanceProfile bare_profile(const ConformanceOptions& options) {
+  return options.isolation == SandboxIsolation::none ? local_profile(options.tree_kill) : container_profile();
+}
+
+/// The tier's provider, its second process being this program again.
+suite::ConformanceProfile profile_of(const ConformanceOptions& options) {
+  suite::ConformanceProfile profile = bare_profile(options);
+  std::vector<std::string> words{"/proc/self/exe", "conformance", "--isolation",
+                                 std::string(to_string(options.isolation)), "--serve"};
+  const std::string tree_kill(options.tree_kill == kit::TreeKill::automatic ? ""
+                                                                            : to_string(options.tree_kill));
+  profile.peer = [words, tree_kill](const std::string& root) {
+    std::vector<std::string> all = words;
+    all.push_back(root);
+    if (!tree_kill.empty()) all.insert(all.end(), {"--tree-kill", tree_kill});
+    return all;
   };
   return profile;
 }
@@ -109,15 +116,15 @@ suite::ConformanceProfile profile_of(kit::TreeKill tree_kill) {
 }  // namespace
 
 int conformance(const ConformanceOptions& options) {
-  if (options.serve) return suite::serve(local_profile(options.tree_kill), *options.serve);
+  if (options.serve) return suite::serve(bare_profile(options), *options.serve);
   if (options.list) return list_checks(options);
   const Style style = Style::of(os::standard_output);
   Progress progress(style);
   const auto report = [&](const suite::CheckResult& result) {
     if (!options.json) progress.add(result);
   };
-  const auto results = suite::run(profile_of(options.tree_kill), options.filter, report,
-                                  suite::default_patience, options.group);
+  const auto results =
+      suite::run(profile_of(options), options.filter, report, suite::default_patience, options.group);
   const auto count = [&results](suite::Outcome outcome) {
     return std::count_if(results.begin(), results.end(),
                          [outcome](const suite::CheckResult& result) { return result.outcome == outcome; });

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "caisson/contract/errors.h"
+#include "caisson/providers/container.h"
 #include "caisson/providers/local.h"
 #include "os/host_file.h"
 #include "os/probe.h"
@@ -134,7 +135,6 @@ std::vector<Finding> examine_policy(const kit::SettingSource& settings, bool roo
     findings.push_back({"tier_none", FindingStatus::note, "the local provider, refused by the policy",
                         "TAI_MCP_SANDBOX_ISOLATION=none permits it"});
   }
-  findings.push_back({"tier_container", FindingStatus::note, "no provider is built in yet"});
   findings.push_back({"tier_vm", FindingStatus::note, "no provider is built in yet"});
   return findings;
 }
@@ -151,12 +151,43 @@ Finding examine_local_root(const kit::SettingSource& settings) {
   }
 }
 
+std::vector<Finding> examine_container(const kit::SettingSource& settings) {
+  container::ContainerSettings container;
+  try {
+    container = container::ContainerSettings::from(settings);
+  } catch (const SandboxError& error) {
+    return {{"tier_container", FindingStatus::problem, error.what(), "mend or unset that setting"}};
+  }
+  std::vector<Finding> findings;
+  bool works = true;
+  for (container::Mechanism& each : container::probe(container)) {
+    const FindingStatus broken = each.required ? FindingStatus::problem : FindingStatus::note;
+    works = works && (each.works || !each.required);
+    findings.push_back({std::move(each.name), each.works ? FindingStatus::ok : broken, std::move(each.detail),
+                        std::move(each.fix)});
+  }
+  if (container.unbounded_disk) {
+    findings.push_back(
+        {"container_disk", FindingStatus::weak,
+         "CAISSON_CONTAINER_UNBOUNDED_DISK=1 LETS SESSIONS FILL THE DISK through persistent workspaces",
+         "unset it where code that you do not trust may come"});
+  }
+  findings.push_back(
+      works ? Finding{"tier_container", FindingStatus::ok, "the container provider"}
+            : Finding{"tier_container", FindingStatus::problem, "what is said above is missing",
+                      "mend that; caisson run --isolation none runs commands on this machine itself"});
+  return findings;
+}
+
 std::vector<Finding> examine(const kit::SettingSource& settings) {
   std::vector<Finding> findings = examine_kernel();
   findings.push_back(examine_tree_kill());
   findings.push_back(examine_children());
   findings.push_back(examine_descriptors());
   findings.push_back(examine_local_root(settings));
+  auto container = examine_container(settings);
+  findings.insert(findings.end(), std::make_move_iterator(container.begin()),
+                  std::make_move_iterator(container.end()));
   auto policy = examine_policy(settings, os::is_root());
   findings.insert(findings.end(), std::make_move_iterator(policy.begin()),
                   std::make_move_iterator(policy.end()));

@@ -33,5 +33,6 @@ Finding examine_descriptors();
 Finding examine_children();
 std::vector<Finding> examine_policy(const kit::SettingSource& settings, bool root);
 Finding examine_local_root(const kit::SettingSource& settings);
+std::vector<Finding> examine_container(const kit::SettingSource& settings);
 
 }  // namespace caisson::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/one_shot.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
 #include "facade/providers.h"
@@ -27,11 +28,7 @@ int reap(const ReapOptions& options) {
   std::mutex mutex;
   std::vector<std::string> recovered;
   bool warned = false;
-  OpenOptions open;
-  // No session is created here: the strictest policy, so that a setting of the operator's is neither needed
-  // nor warned of.
-  open.policy = SandboxPolicy{SandboxNetwork::none, SandboxIsolation::vm, true, false};
-  open.log = [&](kit::LogLevel level, const std::string& message) {
+  const auto log = [&](kit::LogLevel level, const std::string& message) {
     const std::lock_guard lock(mutex);
     if (level != kit::LogLevel::info) {
       complain(std::string(to_string(level)) + ": " + message);
@@ -40,18 +37,34 @@ int reap(const ReapOptions& options) {
       recovered.push_back(message.substr(recovered_mark.size()));
     }
   };
+  int exit_code = 0;
   // Sessions past their time are their owners' to end, who alone know them.
-  facade::open_provider(context.get_executor(), "local", std::move(open)).reset();
+  for (const std::string_view provider : {"local", "container"}) {
+    OpenOptions open;
+    // No session is created here: the strictest policy, so that a setting of the operator's is neither needed
+    // nor warned of.
+    open.policy = SandboxPolicy{SandboxNetwork::none, SandboxIsolation::vm, true, false};
+    open.log = log;
+    open.settings = &one_shot_setting;
+    try {
+      facade::open_provider(context.get_executor(), provider, std::move(open)).reset();
+    } catch (const SandboxError& error) {
+      // What cannot be had here has left nothing here.
+      if (error.code() == ErrorCode::unavailable) continue;
+      complain("the " + std::string(provider) + " provider: " + error.what());
+      exit_code = exit_some_failed;
+    }
+  }
   const std::lock_guard lock(mutex);
   if (options.json) {
     print_json({{"recovered", as_json(recovered)}});
-    return warned ? exit_some_failed : 0;
+    return warned ? exit_some_failed : exit_code;
   }
   std::string text;
   for (const std::string& line : recovered) text += "recovered " + line + "\n";
-  if (text.empty() && !warned) text = "nothing to do\n";
+  if (text.empty() && !warned && exit_code == 0) text = "nothing to do\n";
   print(text);
-  return warned ? exit_some_failed : 0;
+  return warned ? exit_some_failed : exit_code;
 }
 
 }  // namespace caisson::cli

@@ -8,6 +8,7 @@
 #include "caisson/contract/json.h"
 #include "caisson/kit/managed_sandbox.h"
 #include "caisson/kit/settings.h"
+#include "cli/one_shot.h"
 #include "cli/report.h"
 #include "cli/run_command.h"
 #include "cli/run_request.h"
@@ -17,16 +18,6 @@
 
 namespace caisson::cli {
 namespace {
-
-// The tier decides the provider, and no tier is ever given for another (S-16).
-void require_provider(SandboxIsolation isolation) {
-  if (isolation == SandboxIsolation::none) return;
-  throw SandboxUnavailableError("no provider for isolation " + std::string(to_string(isolation)) +
-                                " is built in yet. What there is runs the command on this machine itself, "
-                                "without isolation: caisson run "
-                                "--isolation none --network egress -- COMMAND, which the operator permits by "
-                                "TAI_MCP_SANDBOX_ISOLATION=none");
-}
 
 RunRequest make_request(const RunOptions& options, SecretEnv env, const kit::DispatchSettings& dispatch) {
   RunRequest request{.spec = make_spec(options, dispatch),
@@ -111,13 +102,15 @@ int run(const RunOptions& options) {
   if (options.json && options.tty)
     throw UsageError("--json and -t exclude each other: a terminal is not captured");
   SecretEnv env = read_env(options, kit::environment_settings());
-  require_provider(options.isolation);
+  // The tier decides the provider, and no tier is ever given for another (S-16).
+  const std::string_view provider = facade::provider_of(options.isolation);
 
   boost::asio::io_context context(1);
   RunCommand command(context);
   OpenOptions open;
   open.log = stderr_log(options.verbose);
-  auto sandbox = facade::open_provider(context.get_executor(), "local", std::move(open));
+  open.settings = &one_shot_setting;
+  auto sandbox = facade::open_provider(context.get_executor(), provider, std::move(open));
   RunRequest request = make_request(options, std::move(env), sandbox->dispatch());
   const RunOutcome outcome = command.run(std::move(sandbox), std::move(request));
 

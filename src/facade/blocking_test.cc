@@ -182,7 +182,7 @@ TEST_F(LocalFacade, ForkedChildThatDropsAnAsyncSandboxEndsNothing) {
 }
 
 TEST_F(LocalFacade, UnknownProviderIsUnavailableAndTheKnownAreNamed) {
-  for (const char* name : {"container", "", "Local"}) {
+  for (const char* name : {"containers", "", "Local"}) {
     try {
       blocking::open(name, options());
       FAIL();

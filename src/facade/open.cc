@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "caisson/caisson.h"
+#include "caisson/providers/container.h"
 #include "caisson/providers/local.h"
 #include "contract/quote.h"
 #include "facade/engine.h"
@@ -34,22 +35,50 @@ struct ForkAware {
   std::shared_ptr<kit::ManagedSandbox> sandbox;
 };
 
+// A provider's own options from what all have in common.
+template <class Options, class Settings>
+Options options_of(boost::asio::any_io_executor executor, Settings settings, OpenOptions& given) {
+  Options options{std::move(executor), std::move(settings)};
+  if (given.clock) options.clock = std::move(given.clock);
+  options.log = std::move(given.log);
+  return options;
+}
+
 }  // namespace
+
+std::string_view facade::provider_of(SandboxIsolation isolation) {
+  switch (isolation) {
+    case SandboxIsolation::none:
+      return "local";
+    case SandboxIsolation::container:
+      return "container";
+    case SandboxIsolation::vm:
+      break;
+  }
+  throw SandboxUnavailableError(
+      "no provider for isolation " + std::string(to_string(isolation)) +
+      " is built in yet; the strongest there is is container: --isolation container");
+}
 
 std::shared_ptr<kit::ManagedSandbox> facade::open_provider(boost::asio::any_io_executor executor,
                                                            std::string_view name, OpenOptions options) {
-  if (name != "local") {
+  if (name != "local" && name != "container") {
     throw SandboxUnavailableError("there is no sandbox provider called " + quote(name) +
-                                  " in this build; it has: local");
+                                  " in this build; it has: container, local");
   }
   const kit::SettingSource source = options.settings ? options.settings : kit::environment_settings();
   const SandboxPolicy policy = options.policy ? *options.policy : kit::policy_from(source);
   log_weakening(policy, options.log);
-  local::LocalOptions local_options{std::move(executor), local::LocalSettings::from(source)};
-  if (options.clock) local_options.clock = std::move(options.clock);
-  local_options.log = std::move(options.log);
-  local_options.tree_kill = options.tree_kill;
-  auto sandbox = local::open(std::move(local_options));
+  std::shared_ptr<kit::ManagedSandbox> sandbox;
+  if (name == "container") {
+    sandbox = container::open(options_of<container::ContainerOptions>(
+        std::move(executor), container::ContainerSettings::from(source), options));
+  } else {
+    auto local_options =
+        options_of<local::LocalOptions>(std::move(executor), local::LocalSettings::from(source), options);
+    local_options.tree_kill = options.tree_kill;
+    sandbox = local::open(std::move(local_options));
+  }
   sandbox->bind_policy(policy);
   return sandbox;
 }
