@@ -29,12 +29,12 @@ struct OpenOptions {
   kit::SettingSource settings = {};                    ///< Empty: the process's environment.
   std::shared_ptr<kit::Clock> clock = {};              ///< Empty: the system's.
   kit::Log log = {};
-  kit::TreeKill tree_kill = kit::TreeKill::automatic;
+  kit::TreeKill tree_kill = kit::TreeKill::automatic;  ///< Of the local provider.
 };
 
-/// Opens the provider called `name` ("local"), its policy bound. Unknown names throw SandboxUnavailableError
-/// listing the known ones; bad settings throw bad_setting, a root that cannot be used root_unusable, and what
-/// this machine lacks unavailable.
+/// Opens the provider called `name` ("container" or "local"), its policy bound. Unknown names throw
+/// SandboxUnavailableError listing the known ones; bad settings throw bad_setting, a root that cannot be used
+/// root_unusable, and what this machine lacks unavailable.
 ///
 /// All coroutines of the sandbox run on `executor`, whose context must outlive it and whatever came from it.
 /// Blocking calls run on threads it starts: for spawns one for each core and at least two, for files two, for

@@ -141,6 +141,8 @@ bool Program::ended() {
 CaissonTest::CaissonTest()
     : env_{{"PATH", "/usr/local/bin:/usr/bin:/bin"},
            {"SANDBOX_LOCAL_ROOT", root_.path()},
+           {"CAISSON_ROOT", containers_ / "root"},
+           {"CAISSON_RUNTIME_DIR", containers_ / "run"},
            {"TAI_MCP_SANDBOX_ISOLATION", "none"}} {
   // Of a program built with that sanitizer.
   if (const char* const options = std::getenv("TSAN_OPTIONS")) env_["TSAN_OPTIONS"] = options;
@@ -148,6 +150,8 @@ CaissonTest::CaissonTest()
 
 void CaissonTest::TearDown() {
   std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(containers_ / "run/sessions", ignored))
+    ADD_FAILURE() << "left behind: " << entry.path();
   for (const char* place : {"/.ephemeral", "/.tai-sandbox/.caisson"}) {
     for (const auto& entry : fs::directory_iterator(root_.path() + place, ignored)) {
       const std::string name = entry.path().filename().string();

@@ -91,6 +91,7 @@ class CaissonTest : public testing::Test {
   static std::string long_time();
 
   TemporaryDirectory root_;
+  TemporaryDirectory containers_;
   TemporaryDirectory directory_;
   std::map<std::string, std::string> env_;
 };

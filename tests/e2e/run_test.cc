@@ -172,16 +172,11 @@ TEST_F(RunTest, BracketsInWordsAreJustBrackets) {
 }
 
 // S-12, S-16: no tier is given for another, and the message says what to do.
-TEST_F(RunTest, S16_TiersThatAreNotBuiltInAreRefused) {
-  for (const Words& words : std::vector<Words>{{"run", "--json", "--", "true"},
-                                               {"run", "--json", "--isolation", "container", "--", "true"},
-                                               {"run", "--json", "--isolation", "vm", "--", "true"}}) {
-    const Ended ended = caisson(words);
-    EXPECT_EQ(ended.code, 125) << ended;
-    EXPECT_EQ(ended.json().at("code"), "unavailable");
-    EXPECT_THAT(ended.err, HasSubstr("--isolation none --network egress"));
-    EXPECT_THAT(ended.err, HasSubstr("TAI_MCP_SANDBOX_ISOLATION=none"));
-  }
+TEST_F(RunTest, S16_ATierThatIsNotBuiltInIsRefused) {
+  const Ended ended = caisson({"run", "--json", "--isolation", "vm", "--", "true"});
+  EXPECT_EQ(ended.code, 125) << ended;
+  EXPECT_EQ(ended.json().at("code"), "unavailable");
+  EXPECT_THAT(ended.err, HasSubstr("--isolation container"));
 }
 
 TEST_F(RunTest, S12_PolicyRefusesTierNoneUnlessTheOperatorPermitsIt) {

@@ -47,7 +47,7 @@ TEST_F(VerbsTest, ClosedOutputIsQuietForEveryVerb) {
   EXPECT_THAT(ended.err, IsEmpty());
 }
 
-TEST_F(VerbsTest, DoctorSaysThatTierNoneWorksHere) {
+TEST_F(VerbsTest, DoctorSaysWhichTiersWorkHere) {
   const Ended ended = caisson({"doctor", "--json"});
   EXPECT_EQ(ended.code, 0) << ended;
   const auto json = ended.json();
@@ -57,8 +57,9 @@ TEST_F(VerbsTest, DoctorSaysThatTierNoneWorksHere) {
     names += " " + std::string(finding.at("name").as_string());
     EXPECT_NE(finding.at("status"), "problem") << finding.at("detail").as_string();
   }
-  for (const char* name : {"kernel", "openat2", "clone3", "pidfd", "close_range", "tree_kill", "descriptors",
-                           "sigchld", "local_root", "policy", "tier_none"}) {
+  for (const char* name :
+       {"kernel", "openat2", "clone3", "pidfd", "close_range", "tree_kill", "descriptors", "sigchld",
+        "local_root", "container_ids", "container_box", "tier_container", "policy", "tier_none"}) {
     EXPECT_THAT(names, HasSubstr(std::string(" ") + name));
   }
   EXPECT_THAT(caisson({"doctor"}).out, HasSubstr("WEAK"));

@@ -1,0 +1,91 @@
+// Commands in a box that take all they can get (S-46, S-48, S-101, S-102): they get what they are allowed,
+// and nobody else notices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "tests/security/container_sandbox.h"
+#include "tests/support/time_scale.h"
+
+namespace caisson::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::EndsWith;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ContainerLimitsTest : public ContainerSandboxTest {
+ protected:
+  ContainerLimitsTest() { put_guests(session_); }
+};
+
+TEST_F(ContainerLimitsTest, S101_AForkBombStopsAtTheCap) {
+  const std::string said = run({"./guest_exhaust", "processes"});
+  EXPECT_THAT(said, EndsWith(" EAGAIN"));
+  const int count = std::stoi(said);
+  EXPECT_GT(count, 500);
+  EXPECT_LE(count, 1024);
+  EXPECT_EQ(run({"echo", "alive"}), "alive");
+}
+
+TEST_F(ContainerLimitsTest, S101_DescriptorsRunOutForTheirOwnerAlone) {
+  EXPECT_THAT(run({"sh", "-c", "ulimit -n 500; ./guest_exhaust descriptors"}), HasSubstr("EMFILE"));
+  EXPECT_EQ(run({"echo", "alive"}), "alive");
+}
+
+TEST_F(ContainerLimitsTest, S101_EverythingWritableIsBounded) {
+  for (const char* directory : {"/workspace", "/tmp", "/dev/shm", "/run", "/root", "/var/tmp"}) {
+    const std::string file = std::string(directory) + "/fill";
+    const ExecResult result =
+        session_.exec({"dd", "if=/dev/zero", "of=" + file, "bs=1M", "count=512"}, ExecOptions(60s));
+    EXPECT_NE(result.exit_code, 0) << directory;
+    EXPECT_THAT(result.err, HasSubstr("No space left")) << directory;
+    run({"rm", file});
+    EXPECT_EQ(run({"sh", "-c", "echo room > " + file + " && cat " + file}), "room") << "the control";
+  }
+  const ExecResult root = session_.exec({"touch", "/fill", "/usr/fill", "/etc/fill"}, ExecOptions(60s));
+  EXPECT_NE(root.exit_code, 0);
+  // Files without bytes, too.
+  const ExecResult many = session_.exec(
+      {"sh", "-c", "mkdir /tmp/many && cd /tmp/many && seq 1 200000 | xargs touch"}, ExecOptions(120s));
+  EXPECT_NE(many.exit_code, 0);
+}
+
+TEST_F(ContainerLimitsTest, S46_ATimeoutIsKeptAgainstACommandThatStopsAllOthers) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(session_.exec({"./guest_exhaust", "stopped"}, ExecOptions(700ms)), SandboxExecTimeoutError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, scaled(std::chrono::milliseconds(2700)));
+  EXPECT_EQ(run({"echo", "alive"}), "alive");
+}
+
+TEST_F(ContainerLimitsTest, S70_ASymlinkThatTurnsLeadsNowhereOutside) {
+  const std::string victim = directory_.path() + "/victim";
+  fs::create_directory(victim);
+  auto swapper = session_.exec_start({"sh", "-c",
+                                      "mkdir -p real; while :; do ln -sfn real turning; ln -sfn " + victim +
+                                          " turning; ln -sfn /proc/1/root turning; done"},
+                                     ExecOptions(60s));
+  int through = 0;
+  for (int i = 0; i < 200; ++i) {
+    try {
+      session_.put_file("turning/file", "x");
+      ++through;
+    } catch (const SandboxError&) {
+    }
+    try {
+      session_.get_file("turning/file");
+    } catch (const SandboxError&) {
+    }
+  }
+  swapper.kill();
+  EXPECT_GT(through, 0) << "the control: some land inside";
+  EXPECT_TRUE(fs::is_empty(victim));
+  EXPECT_FALSE(fs::exists("/file"));
+}
+
+}  // namespace
+}  // namespace caisson::test
