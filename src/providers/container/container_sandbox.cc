@@ -174,6 +174,12 @@ class ContainerSandbox final : public kit::ManagedSandbox {
       reject("network '" + std::string(to_string(spec.network)) +
              "': containers have no network but their own loopback yet; ask for 'none'");
     }
+    if (spec.durability == SandboxDurability::persistent && !state_->core->settings().unbounded_disk) {
+      reject(
+          "durability 'persistent': nothing bounds how much of the disk a persistent workspace takes yet; "
+          "ask for "
+          "'ephemeral', or permit it by CAISSON_CONTAINER_UNBOUNDED_DISK=1");
+    }
     if (spec.cpu) require_cap(os::CgroupController::cpu, "cpu");
     if (spec.memory_mb) require_cap(os::CgroupController::memory, "memory_mb");
   }
