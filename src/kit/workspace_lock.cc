@@ -17,10 +17,10 @@
 namespace caisson::kit {
 namespace {
 
-// Others hold the lock alone while they look for a wish, an instant; while they release a workspace, which
-// may take a disk's time; and while they remove it, which a create does not wait for.
+// Others hold the lock alone while they look for a wish, an instant; while they close a workspace, which may
+// take a disk's time; and while they remove it, which a create does not wait for.
 constexpr std::chrono::milliseconds most_wait{200};
-constexpr std::chrono::seconds most_wait_for_release{10};
+constexpr std::chrono::seconds most_wait_for_closing{10};
 constexpr std::chrono::milliseconds wait_step{1};
 
 [[noreturn]] void fail_conflict(const std::string& key, const std::string& why) {
@@ -47,11 +47,17 @@ std::optional<os::Fd> take_alone(const WorkspaceStore& store, const std::string&
   return std::move(*alone);
 }
 
-// With the lock held alone. The wish goes last, so that a removal cut short is taken up again.
+// With the lock held alone.
+void close_workspace(const WorkspaceStore& store, const std::string& key) {
+  const auto closed = store.parts ? store.parts->close(key) : os::Result<void>();
+  if (!closed) fail_removal(store, key, closed.error());
+}
+
+// With the lock held alone, of what is closed. The wish goes last, so that a removal cut short is taken up
+// again.
 void remove_workspace(const WorkspaceStore& store, const std::string& key) {
   os::Result<void> done = os::fault_point("workspace.remove");
-  if (done && store.backing) done = store.backing->release(key);
-  if (done && store.backing) done = store.backing->remove(key);
+  if (done && store.parts) done = store.parts->remove(key);
   if (done) done = os::remove_tree(store.workspaces, key);
   if (done) done = os::fault_point("workspace.sidecar");
   if (done) done = os::unlink_at(store.records, record_name(key));
@@ -67,8 +73,6 @@ void drop_lock_file(const WorkspaceStore& store, const std::string& key) {
 }
 
 }  // namespace
-
-WorkspaceBacking::~WorkspaceBacking() = default;
 
 WorkspaceLock WorkspaceLock::take(const WorkspaceStore& store, const std::string& key) {
   const auto begin = std::chrono::steady_clock::now();
@@ -98,8 +102,8 @@ WorkspaceLock WorkspaceLock::take(const WorkspaceStore& store, const std::string
       const auto wished = has_wish(store, key);
       if (!wished || *wished) fail_conflict(key, "to be removed, and sessions still use it");
     }
-    if (waited >= most_wait_for_release)
-      fail_conflict(key, "being left by its last session, which takes long");
+    if (waited >= most_wait_for_closing)
+      fail_conflict(key, "being closed by its last session, which takes long");
     std::this_thread::sleep_for(wait_step);
   }
 }
@@ -122,6 +126,7 @@ void WorkspaceLock::give_up(const WorkspaceStore& store, bool remove) {
   // A disk without room for the wish needs the removal all the more.
   const auto alone = take_alone(store, key_);
   if (!alone) fail_removal(store, key_, no_wish);
+  close_workspace(store, key_);
   remove_workspace(store, key_);
   drop_lock_file(store, key_);
   wished_ = true;
@@ -134,14 +139,10 @@ void WorkspaceLock::abandon(const WorkspaceStore& store, bool made_directory, bo
     const auto alone = take_alone(store, key_);
     if (!alone) return;
     // Another session may have come, filled it, and gone.
-    bool removed = made_directory;
-    if (store.backing) {
-      const auto empty = store.backing->is_empty(key_);
-      removed = removed && empty && *empty;
-      removed = store.backing->release(key_) && removed;
-    }
-    removed = removed && os::remove_directory_at(store.workspaces, key_);
-    if (removed && store.backing) static_cast<void>(store.backing->remove(key_));
+    const bool empty = made_directory && (!store.parts || store.parts->is_empty(key_));
+    close_workspace(store, key_);
+    const bool removed = empty && (!store.parts || store.parts->remove(key_)) &&
+                         os::remove_directory_at(store.workspaces, key_);
     if (made_sidecar && (removed || !made_directory))
       static_cast<void>(os::unlink_at(store.records, record_name(key_)));
     const auto wished = has_wish(store, key_);
@@ -160,11 +161,10 @@ void WorkspaceLock::remove_when_unused(const WorkspaceStore& store, const std::s
 bool fulfil_wish(const WorkspaceStore& store, const std::string& key) {
   auto alone = take_alone(store, key);
   if (!alone) return false;  // Somebody uses it, who will look when he leaves.
+  close_workspace(store, key);
   const auto wished = has_wish(store, key);
   if (!wished) fail_removal(store, key, wished.error());
   if (*wished) remove_workspace(store, key);
-  // What stays stands in nobody's way, and the next session finds it there.
-  if (!*wished && store.backing) static_cast<void>(store.backing->release(key));
   drop_lock_file(store, key);
   os::unlock(std::move(*alone));
   return *wished;

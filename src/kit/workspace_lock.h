@@ -1,7 +1,6 @@
 // WorkspaceLock: who uses a persistent workspace, across processes, and whose duty it is to remove it (S-25).
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "os/fd.h"
@@ -9,16 +8,16 @@
 
 namespace caisson::kit {
 
-/// What else a provider keeps of a workspace than its directory and its record. Each is called with the
-/// workspace's lock held alone: nobody uses it.
-class WorkspaceBacking {
+/// What a provider's workspaces are made of beside a directory and a record: a file system of their own, a
+/// quota. Calls block, and come with the key's lock held alone.
+class WorkspaceParts {
  public:
-  virtual ~WorkspaceBacking();
-  /// Whether nothing was put into the workspace, as far as its directory does not show it.
-  virtual os::Result<bool> is_empty(const std::string& key) const = 0;
-  /// Its last session has left: what its sessions alone need goes.
-  virtual os::Result<void> release(const std::string& key) const = 0;
-  /// It is being removed: what is left goes.
+  virtual ~WorkspaceParts() = default;
+  /// Whether the workspace holds nothing; false where that cannot be told.
+  virtual bool is_empty(const std::string& key) const = 0;
+  /// Lets go of what its users alone need, for it has none any more.
+  virtual os::Result<void> close(const std::string& key) const = 0;
+  /// Removes what it is made of, once it is closed and before its directory is removed.
   virtual os::Result<void> remove(const std::string& key) const = 0;
 };
 
@@ -30,7 +29,7 @@ struct WorkspaceStore {
   os::FdRef keys;        ///< `<key>.lock` and `<key>.remove`, for nobody else to use.
   /// Throws root_unusable: `what` failed with `error`.
   void (*fail)(const std::string& path, const std::string& what, const os::Error& error);
-  std::shared_ptr<const WorkspaceBacking> backing = nullptr;  ///< None: there is nothing else.
+  const WorkspaceParts* parts = nullptr;  ///< Borrowed too; none: directories are all there is.
 
   std::string workspace_path(const std::string& key) const { return path + "/" + key; }
 };
@@ -46,7 +45,7 @@ inline std::string wish_name(const std::string& key) { return key + ".remove"; }
 class WorkspaceLock {
  public:
   /// Throws workspace_conflict while a wish to remove the workspace waits for its last session, or cannot be
-  /// fulfilled; waits for a last session that leaves it without one.
+  /// fulfilled.
   static WorkspaceLock take(const WorkspaceStore& store, const std::string& key);
 
   /// Leaves the workspace, with a wish to remove it when `remove`. Throws removal_failed when this is the

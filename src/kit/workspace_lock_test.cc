@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 
 #include <atomic>
-#include <mutex>
 #include <thread>
 
 #include "os/beneath.h"
@@ -29,7 +28,6 @@ using test::error_of_call;
 using test::Mounted;
 using test::put;
 using test::text_of;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -41,9 +39,9 @@ using testing::IsEmpty;
 struct StoreInDirectory {
   explicit StoreInDirectory(const std::string& path) {
     for (const char* name : {"", "/records", "/keys"}) fs::create_directories(path + name);
-    workspaces = std::move(*os::open_directory(path));
-    records = std::move(*os::open_directory(path + "/records"));
-    keys = std::move(*os::open_directory(path + "/keys"));
+    workspaces = os::open_directory(path).value();
+    records = os::open_directory(path + "/records").value();
+    keys = os::open_directory(path + "/keys").value();
     store = {path, workspaces, records, keys, fail_store};
   }
   os::Fd workspaces;
@@ -243,113 +241,101 @@ TEST_F(WorkspaceLockTest, S27_AFailedCreateTakesBackOnlyItsOwn) {
   EXPECT_THAT(entries_of(root_ + "/keys"), IsEmpty());
 }
 
-// Remembers what it is asked for, and fails where it is told to.
-struct Backing final : WorkspaceBacking {
-  os::Result<bool> is_empty(const std::string&) const override {
-    asked("is_empty");
-    return empty;
-  }
-  os::Result<void> release(const std::string&) const override {
-    asked("release");
-    std::this_thread::sleep_for(pause);
-    return failure ? os::Result<void>(failure) : os::Result<void>();
-  }
-  os::Result<void> remove(const std::string& key) const override {
-    asked("remove " + key);
-    return {};
-  }
-  std::vector<std::string> taken() const {
-    const std::lock_guard lock(mutex);
-    return std::exchange(calls, {});
-  }
-
-  bool empty = true;
-  os::Error failure;
-  std::chrono::milliseconds pause{0};
-
- private:
-  void asked(const std::string& what) const {
-    const std::lock_guard lock(mutex);
-    calls.push_back(what);
-  }
-  mutable std::mutex mutex;
-  mutable std::vector<std::string> calls;
-};
-
-class WorkspaceBackingTest : public WorkspaceLockTest {
- protected:
-  WorkspaceBackingTest() { backed_.backing = backing_; }
-  WorkspaceLock take_backed() { return WorkspaceLock::take(backed_, "key"); }
-
-  std::shared_ptr<Backing> backing_ = std::make_shared<Backing>();
-  WorkspaceStore backed_ = store_;
-};
-
-TEST_F(WorkspaceBackingTest, S25_TheLastSessionReleasesIt) {
-  make_workspace();
-  WorkspaceLock first = take_backed();
-  WorkspaceLock second = take_backed();
-  first.give_up(backed_, false);
-  EXPECT_THAT(backing_->taken(), IsEmpty()) << "another uses it";
-  second.give_up(backed_, false);
-  EXPECT_THAT(backing_->taken(), ElementsAre("release"));
-  EXPECT_TRUE(workspace_is_there());
-  take_backed().give_up(backed_, true);
-  EXPECT_THAT(backing_->taken(), ElementsAre("release", "remove key"));
-  EXPECT_FALSE(fs::exists(workspace_));
-}
-
-TEST_F(WorkspaceBackingTest, S29_WhatADeadOneHadIsReleasedByWhoeverLooks) {
-  make_workspace();
-  {
-    Child other([this] { new WorkspaceLock(take_backed()); });
-    EXPECT_FALSE(fulfil_wish(backed_, "key"));
-    EXPECT_THAT(backing_->taken(), IsEmpty()) << "it lives";
-  }
-  EXPECT_FALSE(fulfil_wish(backed_, "key"));
-  EXPECT_THAT(backing_->taken(), ElementsAre("release"));
-  EXPECT_TRUE(workspace_is_there());
-}
-
-TEST_F(WorkspaceBackingTest, S30_WhatCannotBeReleasedIsNotRemoved) {
-  make_workspace();
-  WorkspaceLock only = take_backed();
-  backing_->failure = os::error_of(EBUSY);
-  EXPECT_EQ(code_of_call([&] { only.give_up(backed_, true); }), ErrorCode::removal_failed);
-  EXPECT_TRUE(workspace_is_there());
-  backing_->failure = {};
-  only.give_up(backed_, true);
-  EXPECT_FALSE(fs::exists(workspace_));
-  make_workspace();
-  WorkspaceLock later = take_backed();
-  backing_->failure = os::error_of(EBUSY);
-  EXPECT_NO_THROW(later.give_up(backed_, false)) << "that it stays ends no session";
-}
-
-TEST_F(WorkspaceBackingTest, S27_AFailedCreateRemovesItOnlyWhenItIsEmpty) {
-  fs::create_directory(workspace_);
-  backing_->empty = false;
-  take_backed().abandon(backed_, true, true);
-  EXPECT_THAT(backing_->taken(), ElementsAre("is_empty", "release"));
-  EXPECT_TRUE(fs::exists(workspace_)) << "another session has filled it, and gone";
-  backing_->empty = true;
-  take_backed().abandon(backed_, true, true);
-  EXPECT_THAT(backing_->taken(), ElementsAre("is_empty", "release", "remove key"));
-  EXPECT_FALSE(fs::exists(workspace_));
-}
-
-TEST_F(WorkspaceBackingTest, S25_ACreateWaitsForARelease) {
-  make_workspace();
-  WorkspaceLock last = take_backed();
-  backing_->pause = std::chrono::milliseconds(600);
-  std::thread leaver([&] { last.give_up(backed_, false); });
-  while (backing_->taken().empty()) std::this_thread::yield();
-  EXPECT_NO_THROW(take_backed().give_up(backed_, false));
-  leaver.join();
-}
-
 // Sessions come and go on one key in several threads, half of them removing it: never is a workspace removed
 // while a session uses it, and in the end nothing is left.
+// Parts that are files: `<key>.open` while it is in use, `<key>.part`.
+class FileParts : public WorkspaceParts {
+ public:
+  explicit FileParts(const std::string& root) : root_(root) {}
+  bool is_empty(const std::string& key) const override {
+    // As of a file system that is mounted no longer: nothing can be told of it.
+    return fs::exists(root_ + "/" + key + ".open") && fs::is_empty(root_ + "/" + key);
+  }
+  os::Result<void> close(const std::string& key) const override {
+    ++closed;
+    if (failing) return os::error_of(EBUSY);
+    fs::remove(root_ + "/" + key + ".open");
+    return {};
+  }
+  os::Result<void> remove(const std::string& key) const override {
+    EXPECT_FALSE(fs::exists(root_ + "/" + key + ".open")) << "it is closed first";
+    EXPECT_TRUE(fs::exists(root_ + "/" + key)) << "its directory goes afterwards";
+    fs::remove(root_ + "/" + key + ".part");
+    return {};
+  }
+  bool failing = false;
+  mutable int closed = 0;
+
+ private:
+  std::string root_;
+};
+
+class WorkspacePartsTest : public WorkspaceLockTest {
+ protected:
+  WorkspacePartsTest() { with_parts_.parts = &parts_; }
+  void make_with_parts() {
+    fs::create_directories(workspace_);
+    for (const char* name : {"/key.open", "/key.part", "/records/key.json"}) put(root_ + name, "");
+  }
+  bool is_open() const { return fs::exists(root_ + "/key.open"); }
+  bool has_parts() const { return fs::exists(root_ + "/key.part"); }
+  bool is_gone() const {
+    return !has_parts() && !fs::exists(workspace_) && !fs::exists(root_ + "/records/key.json");
+  }
+  FileParts parts_ = FileParts(root_);
+  WorkspaceStore with_parts_ = store_;
+};
+
+TEST_F(WorkspacePartsTest, S25_TheLastSessionClosesIt) {
+  make_with_parts();
+  WorkspaceLock first = WorkspaceLock::take(with_parts_, "key");
+  WorkspaceLock last = WorkspaceLock::take(with_parts_, "key");
+  first.give_up(with_parts_, false);
+  EXPECT_TRUE(is_open()) << "another uses it";
+  last.give_up(with_parts_, false);
+  EXPECT_FALSE(is_open());
+  EXPECT_TRUE(has_parts());
+  EXPECT_TRUE(fs::exists(workspace_));
+}
+
+TEST_F(WorkspacePartsTest, S25_PartsGoWithIt) {
+  make_with_parts();
+  WorkspaceLock::take(with_parts_, "key").give_up(with_parts_, true);
+  EXPECT_TRUE(is_gone());
+  make_with_parts();
+  {
+    const test::Faults faults({test::error_at("wish.write", ENOSPC)});
+    WorkspaceLock::take(with_parts_, "key").give_up(with_parts_, true);
+  }
+  EXPECT_TRUE(is_gone()) << "also where there is no room for a wish";
+}
+
+TEST_F(WorkspacePartsTest, S30_WhatCannotBeClosedIsTypedAndTriedAgain) {
+  make_with_parts();
+  WorkspaceLock only = WorkspaceLock::take(with_parts_, "key");
+  parts_.failing = true;
+  EXPECT_EQ(code_of_call([&] { only.give_up(with_parts_, true); }), ErrorCode::removal_failed);
+  EXPECT_TRUE(has_parts());
+  parts_.failing = false;
+  only.give_up(with_parts_, true);
+  EXPECT_TRUE(is_gone());
+}
+
+TEST_F(WorkspacePartsTest, S27_AFailedCreateTakesBackWhatIsEmptyOnly) {
+  make_with_parts();
+  WorkspaceLock::take(with_parts_, "key").abandon(with_parts_, true, true);
+  EXPECT_TRUE(is_gone());
+  make_with_parts();
+  put(workspace_ + "/file", "of another session");
+  WorkspaceLock::take(with_parts_, "key").abandon(with_parts_, true, true);
+  EXPECT_FALSE(is_open());
+  EXPECT_TRUE(has_parts() && workspace_is_there() && fs::exists(root_ + "/records/key.json"));
+  fs::remove(workspace_ + "/file");
+  WorkspaceLock::take(with_parts_, "key").abandon(with_parts_, true, true);
+  EXPECT_TRUE(has_parts()) << "another session has closed it, full: what is seen of it now tells nothing";
+  EXPECT_TRUE(fs::exists(root_ + "/records/key.json"));
+}
+
 TEST_F(WorkspaceLockTest, S25_ManySessionsOnOneKey) {
   std::atomic<int> used = 0;
   std::atomic<int> conflicts = 0;

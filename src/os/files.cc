@@ -140,6 +140,16 @@ Result<void> set_owner(FdRef file, uid_t user, gid_t group) noexcept {
 
 Result<void> set_mode(FdRef file, mode_t mode) noexcept { return done_if(::fchmod(file.number, mode)); }
 
+Result<void> set_size(FdRef file, std::uint64_t size) noexcept {
+  return done_if(::ftruncate(file.number, static_cast<off_t>(size)));
+}
+
+Result<std::uint64_t> file_system_type(FdRef file) noexcept {
+  struct statfs system = {};
+  if (::fstatfs(file.number, &system) != 0) return last_error();
+  return static_cast<std::uint64_t>(system.f_type);
+}
+
 Result<std::vector<std::string>> names_in(FdRef directory) {
   Result<Fd> readable = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
   if (!readable) return readable.error();

@@ -56,6 +56,10 @@ Result<std::string> read_link_at(FdRef directory, const std::string& name);
 Result<void> set_owner(FdRef file, uid_t user, gid_t group) noexcept;
 /// fchmod(2).
 Result<void> set_mode(FdRef file, mode_t mode) noexcept;
+/// ftruncate(2): what is added is a hole.
+Result<void> set_size(FdRef file, std::uint64_t size) noexcept;
+/// Which file system it is on: fstatfs(2)'s f_type, as in linux/magic.h.
+Result<std::uint64_t> file_system_type(FdRef file) noexcept;
 /// The names in a directory (an O_PATH descriptor will do) but "." and "..", in no order.
 Result<std::vector<std::string>> names_in(FdRef directory);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -49,6 +50,27 @@ TEST_F(FilesTest, DirectoriesGetTheirModeWhateverTheUmask) {
   EXPECT_EQ(make_directory_at(at_, "a", 0755).error().value(), EEXIST);
   EXPECT_TRUE(ensure_directory_at(at_, "a", 0755));
   EXPECT_EQ(mode_of("a"), 0750U) << "what is there keeps its own";
+}
+
+TEST_F(FilesTest, OwnersAreSetOfWhatIsOpen) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give a file away";
+  put("file", "text");
+  fs::create_symlink("file", directory_ / "link");
+  const Result<Fd> link = open_at(at_, "link", O_PATH);
+  ASSERT_TRUE(link && set_owner(*link, 7, 8));
+  EXPECT_EQ(status_at(at_, "link").value().st_uid, 7U);
+  EXPECT_EQ(status_at(at_, "link").value().st_gid, 8U);
+  EXPECT_EQ(status_at(at_, "file").value().st_uid, 0U) << "never what a link leads to";
+  EXPECT_EQ(set_owner({}, 7, 8).error().value(), EBADF);
+}
+
+TEST_F(FilesTest, SizesAreSetAndFileSystemsTold) {
+  const Result<Fd> file = make_unnamed_file(at_, 0600);
+  ASSERT_TRUE(file && set_size(*file, 1 << 20));
+  EXPECT_EQ(status(*file).value().st_size, 1 << 20);
+  EXPECT_EQ(file_system_type(open_directory("/proc").value()).value(), std::uint64_t{PROC_SUPER_MAGIC});
+  EXPECT_NE(file_system_type(at_).value(), std::uint64_t{PROC_SUPER_MAGIC});
+  EXPECT_EQ(file_system_type({}).error().value(), EBADF);
 }
 
 TEST_F(FilesTest, NoNameIsFollowed) {

@@ -10,14 +10,13 @@
 #include <string>
 
 #include "os/capabilities.h"
-#include "os/spawn.h"
+#include "os/run_program.h"
 
 namespace caisson::os {
 namespace {
 
 // Where the programs are; the caller's PATH is not asked, for they are run with privilege.
 constexpr std::string_view program_path = "/usr/bin:/bin:/usr/local/bin";
-constexpr std::size_t longest_message = 4096;
 
 bool parse_number(std::string_view text, std::uint32_t& number) noexcept {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -75,38 +74,10 @@ ExplainedResult<void> write_by_program(const char* name, pid_t pid, const std::v
   for (const auto& [inside, outside, count] : map) {
     for (const std::uint32_t number : {inside, outside, count}) words.push_back(std::to_string(number));
   }
-  std::vector<const char*> argv;
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  argv.push_back(nullptr);
-  const char* const envp[] = {nullptr};
-  const std::vector<std::string> paths = exec_candidates(name, program_path);
-  std::vector<const char*> candidates;
-  for (const std::string& path : paths) candidates.push_back(path.c_str());
-
-  const auto input = open_empty_input();
-  auto pipe = make_pipe();
-  if (!input || !pipe) return explained(input ? pipe.error() : input.error(), std::string("running ") + name);
-  SpawnPlan plan;
-  plan.candidates = candidates;
-  plan.argv = argv.data();
-  plan.envp = envp;
-  plan.descriptors[0] = *input;
-  plan.descriptors[1] = pipe->write;
-  plan.descriptors[2] = pipe->write;
-  auto process = spawn(plan);
-  pipe->write.reset();
-  if (!process) {
-    return explained(process.error().number, std::string("running ") + name + " (of the package uidmap)");
-  }
-  auto message = read_all(pipe->read, longest_message);
-  // A program that has not done with its words must not wait for us.
-  pipe->read.reset();
-  const Reaped end = process->reap();
-  if (!end.status) return explained(end.lost, std::string("waiting for ") + name);
-  if (!end.status->signaled && end.status->code == 0) return {};
-  std::string words_of_its_own = message ? std::move(*message) : std::string();
-  while (!words_of_its_own.empty() && words_of_its_own.back() == '\n') words_of_its_own.pop_back();
-  return explained(EPERM, std::string("mapping ids by ") + name, words_of_its_own);
+  auto done = run_program({"mapping ids", "uidmap", program_path, std::move(words)});
+  // It fails for nothing but ids that are not the caller's.
+  if (!done && done.error().number == EIO) return ExplainedError{EPERM, done.error().text};
+  return done;
 }
 
 // The ranges of the lines whose user is `wanted`.

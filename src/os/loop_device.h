@@ -1,4 +1,4 @@
-// File systems in files: ext4 made in one, and the loop device that shows it as a disk (loop(4)).
+// Loop devices: a file as a block device (loop(4)).
 #pragma once
 
 #include <sys/types.h>
@@ -11,28 +11,23 @@
 
 namespace caisson::os {
 
-/// Makes an empty ext4 file system, without a place kept for root, in all of a file that is open for reading
-/// and writing; its root directory belongs to `user` and `group`. Runs mkfs.ext4(8), killed when it takes
-/// over a minute. ENOENT: it is not installed (e2fsprogs). Blocks for some 10 ms.
-ExplainedResult<void> make_ext4(FdRef file, uid_t user, gid_t group);
-
-/// A loop device over a file. It lives as long as this is held or a file system on it is mounted, and is let
-/// go of by the kernel.
+/// A loop device that is bound to a file, and stays so at least as long as `device` is open, or a file system
+/// on it is mounted.
 struct LoopDevice {
   Fd device;
-  std::string path;  ///< "/dev/loop7": the device's as long as it lives.
-  dev_t number = 0;  ///< What the files of a file system on it have for st_dev.
+  std::string path;  ///< "/dev/loop7"
+  dev_t number;      ///< Its own; what files on it have for st_dev.
 };
 
-/// The loop device over that very file, whatever process made it; nothing where there is none. A file that
-/// was given another last name meanwhile is not found.
-ExplainedResult<std::optional<LoopDevice>> find_loop_device(FdRef file);
-/// The loop device over a file that is open for reading and writing: one that is there, for two over one file
-/// would corrupt what is in it, or a new one. Of several processes that attach the same file at a time each
-/// makes its own: keep a lock. ENOENT, EPERM, EACCES: there are no loop devices for this process.
-ExplainedResult<LoopDevice> attach_loop_device(FdRef file);
+// Two file systems mounted from two devices over one file destroy it, and the kernel does not mind. Whoever
+// makes devices of a file holds a lock of his own from find_loop_device() to make_loop_device().
 
-/// Whether this process may have loop devices at all.
-ExplainedResult<void> probe_loop_devices();
+/// The device that a regular file is bound to already, whoever did that. EBUSY: one that shows only a part of
+/// the file, or that is read-only, or has no node in /dev. ENOENT: this machine has no /sys/block, so it
+/// cannot be told.
+ExplainedResult<std::optional<LoopDevice>> find_loop_device(FdRef file);
+/// Binds a file that is open for reading and writing to a free device, which is unbound by itself once nobody
+/// uses it (LO_FLAGS_AUTOCLEAR). `name`: for losetup(8) to show. Needs CAP_SYS_ADMIN, and /dev/loop-control.
+ExplainedResult<LoopDevice> make_loop_device(FdRef file, const std::string& name);
 
 }  // namespace caisson::os

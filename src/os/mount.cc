@@ -151,13 +151,6 @@ ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t m
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-ExplainedResult<Fd> new_ext4(const std::string& device) {
-  Context context("ext4");
-  context.set("source", device);
-  context.set("noinit_itable");
-  return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-}
-
 ExplainedResult<Fd> new_proc() {
   return Context("proc").mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
@@ -172,6 +165,14 @@ ExplainedResult<Fd> new_devpts(std::optional<gid_t> group) {
   context.set("mode", "0620");
   if (group) context.set("gid", std::to_string(*group));
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+}
+
+ExplainedResult<Fd> new_ext4(const std::string& device) {
+  Context context("ext4");
+  context.set("source", device);
+  context.set("discard");
+  context.set("errors", "remount-ro");
+  return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
 ExplainedResult<Fd> new_overlay(const OverlayLayers& layers) {
@@ -210,6 +211,17 @@ ExplainedResult<void> attach(FdRef mount, FdRef root, const std::string& path) {
 
 ExplainedResult<void> detach(const std::string& path) {
   return done_if(::umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW), "detaching the mount at " + path);
+}
+
+ExplainedResult<void> detach_at(FdRef directory, const std::string& name) {
+  return detach("/proc/self/fd/" + std::to_string(directory.number) + "/" + name);
+}
+
+Result<bool> is_mount_at(FdRef directory, const std::string& name) noexcept {
+  struct statx is{};
+  if (::statx(directory.number, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &is) != 0)
+    return {boost::system::in_place_error, last_error()};
+  return (is.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 ExplainedResult<void> pivot_into(FdRef new_root) {

@@ -43,9 +43,6 @@ ExplainedResult<void> map_ids(FdRef mount, FdRef user_namespace, bool recursive)
 /// A tmpfs of at most `size` bytes and `inodes` files, neither of them 0 (the kernel would take it for no
 /// limit); its root has `mode`. nosuid, nodev.
 ExplainedResult<Fd> new_tmpfs(std::uint64_t size, std::uint64_t inodes, mode_t mode);
-/// The ext4 file system on a block device, by its absolute path; where it is mounted already, that very one,
-/// and a mount of it more. Inode tables are not written out ahead. nosuid, nodev.
-ExplainedResult<Fd> new_ext4(const std::string& device);
 /// proc(5) of the PID namespace that the caller is in. nosuid, nodev, noexec. EPERM, in a user namespace of
 /// one's own, when every proc that one sees has something mounted over a part of it.
 ExplainedResult<Fd> new_proc();
@@ -55,6 +52,10 @@ ExplainedResult<Fd> new_sysfs();
 /// devpts with terminals of its own, which belong to `group` when given (EINVAL for one that is not mapped)
 /// and have mode 0620; everybody may open its ptmx. nosuid, noexec.
 ExplainedResult<Fd> new_devpts(std::optional<gid_t> group);
+
+/// The ext4 on a block device, by its path in /dev: blocks that are freed there are discarded, and after an
+/// error of the device it is read-only. nosuid, nodev. Mounting it twice gives two mounts of one file system.
+ExplainedResult<Fd> new_ext4(const std::string& device);
 
 /// The directories of an overlay, by paths that hold no comma, colon or backslash and are at most 255 bytes
 /// long; a relative one is seen from the working directory. Detached mounts do not serve: attach() them
@@ -78,6 +79,11 @@ ExplainedResult<void> attach(FdRef mount, FdRef root, const std::string& path);
 /// Takes the topmost mount at a path, and all beneath it, out of the namespace (umount2(2), MNT_DETACH); it
 /// ends with its last user.
 ExplainedResult<void> detach(const std::string& path);
+
+/// The same at a name in a directory. EINVAL where nothing is mounted.
+ExplainedResult<void> detach_at(FdRef directory, const std::string& name);
+/// Whether something is mounted at a name in a directory (statx(2), STATX_ATTR_MOUNT_ROOT).
+Result<bool> is_mount_at(FdRef directory, const std::string& name) noexcept;
 
 /// Makes `new_root`, the root of an attached mount, the root and working directory of this process's mount
 /// namespace, and detaches all that was there before. Every mount of the namespace becomes private first. For

@@ -1,49 +1,50 @@
-// Project quotas: how much the files of a directory may take in all (quotactl(2), FS_IOC_FSSETXATTR).
+// Project quotas: how much the files beneath one directory may take of their file system (quotactl(2), ext4
+// and XFS).
 #pragma once
 
 #include <cstdint>
-#include <string>
 
+#include "os/capabilities.h"
 #include "os/fd.h"
 
 namespace caisson::os {
 
-/// What a project, an id that files carry, may take of a file system, and takes.
-struct ProjectQuota {
-  std::uint64_t most_bytes = 0;   ///< 0: any number.
-  std::uint64_t most_inodes = 0;  ///< 0: any number.
+/// What a project may have, or has. 0 as a limit: none.
+struct ProjectUse {
   std::uint64_t bytes = 0;
-  std::uint64_t inodes = 0;
+  std::uint64_t files = 0;
+};
+struct ProjectQuota {
+  ProjectUse limit;
+  ProjectUse used;
 };
 
-// The first three are of the file system that `place` is on; an O_PATH descriptor will do.
+// All take a descriptor that is open for reading, not O_PATH, and fail with ENOTTY, EOPNOTSUPP, ENOSYS,
+// EINVAL or ESRCH where the file system or the kernel has no project quotas.
 
-/// Whether limits of projects are enforced there; false also where quotas are not known at all, or turned
-/// off.
-Result<bool> enforces_project_quotas(FdRef place) noexcept;
-Result<ProjectQuota> project_quota(FdRef place, std::uint32_t project) noexcept;
-/// Sets the limits, bytes rounded up to 1 KiB; 0 and 0 take them away. Past them a write is EDQUOT, or ENOSPC
-/// (XFS). EPERM without CAP_SYS_ADMIN.
-Result<void> limit_project(FdRef place, std::uint32_t project, std::uint64_t most_bytes,
-                           std::uint64_t most_inodes) noexcept;
+/// The project that a file or directory counts for; 0: none.
+Result<std::uint32_t> project_of(FdRef file) noexcept;
+/// Makes a file count for a project, or a directory with all that is made beneath it from then on
+/// (FS_XFLAG_PROJINHERIT). A process in a user namespace of its own may not change that.
+Result<void> set_project(FdRef file, std::uint32_t project) noexcept;
 
-/// The project of what is made in a directory; 0 for none. EOPNOTSUPP or ENOTTY where files have none.
-Result<std::uint32_t> project_of(FdRef directory) noexcept;
-/// Gives a directory its project, and all that is made in it or beneath it from now on. What is there stays
-/// as it is. Nobody in a user namespace of his own can change it.
-Result<void> set_project(FdRef directory, std::uint32_t project) noexcept;
+/// Limits and use of a project, on the file system of `file`; nothing of either for one that was never seen.
+Result<ProjectQuota> project_quota(FdRef file, std::uint32_t project) noexcept;
+/// Sets the hard limits. Past them a write fails with EDQUOT (ext4) or ENOSPC (XFS). Needs CAP_SYS_ADMIN.
+Result<void> set_project_limit(FdRef file, std::uint32_t project, const ProjectUse& limit) noexcept;
 
-/// As long as it lives, the calling thread obeys the hard limits of quotas: CAP_SYS_RESOURCE, with which the
-/// kernel lets root write past them, is not in effect.
-class QuotaObedience {
+/// As long as it lives the calling thread is held to quotas as anybody is: it takes CAP_SYS_RESOURCE out of
+/// the thread's effective set, with which ext4 lets a write through. What a process of root's writes to a
+/// file on a tenant's account needs one.
+class HeldToQuotas {
  public:
-  QuotaObedience() noexcept;
-  ~QuotaObedience();
-  QuotaObedience(const QuotaObedience&) = delete;
-  QuotaObedience& operator=(const QuotaObedience&) = delete;
+  HeldToQuotas() noexcept;
+  ~HeldToQuotas();
+  HeldToQuotas(const HeldToQuotas&) = delete;
+  HeldToQuotas& operator=(const HeldToQuotas&) = delete;
 
  private:
-  bool taken_ = false;
+  Result<Capabilities> before_;
 };
 
 }  // namespace caisson::os

@@ -1,123 +1,132 @@
-// Tests of project quotas, on an ext4 made with them where the kernel has any.
+// Project quotas: that they bound what is beneath a directory, and nothing else.
 #include "os/quota.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
-#include <linux/sched.h>
-#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
 
-#include "os/beneath.h"
-#include "os/capabilities.h"
-#include "os/files.h"
-#include "os/self.h"
 #include "tests/support/forked.h"
-#include "tests/support/quota_disk.h"
+#include "tests/support/quota_image.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::os {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AnyOf;
 
-constexpr std::uint32_t project = 524288;
-constexpr std::uint64_t mebibyte = 1 << 20;
+constexpr std::uint32_t project = 1234567;
 
-class ProjectQuotas : public testing::Test {
+Fd open_readable(const std::string& path) {
+  return Fd::adopt(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+// What a write of that many bytes to a new file answers.
+Result<void> write(const std::string& path, std::size_t bytes) {
+  const Fd file = Fd::adopt(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!file) return last_error();
+  return write_all(file, std::string(bytes, 'x'));
+}
+
+class QuotaTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!disk_.works()) GTEST_SKIP() << disk_.why_not();
-    place_ = std::move(*open_directory(disk_.path()));
-    directory_ = std::move(*ensure_directory_at(place_, "workspace", 0755));
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    image_ = std::make_unique<test::QuotaImage>(directory_.path(), GetParam());
+    if (!image_->works()) GTEST_SKIP() << image_->reason();
+    fs::create_directory(bounded());
+    fs::create_directory(free());
   }
-  // Writes so much to a new file of the workspace; the error that it ends with.
-  Error write(const char* name, std::size_t size) const {
-    const auto file = open_at(directory_, name, O_WRONLY | O_CREAT, 0644);
-    if (!file) return file.error();
-    const auto done = write_all(*file, std::string(size, 'x'));
-    return done ? Error() : done.error();
-  }
+  // What a write past a limit fails with.
+  static Error full() { return error_of(std::string_view(GetParam()) == "xfs" ? ENOSPC : EDQUOT); }
+  std::string bounded() const { return image_->path() + "/bounded"; }
+  std::string free() const { return image_->path() + "/free"; }
 
-  test::QuotaDisk disk_;
-  Fd place_;
-  Fd directory_;
+  test::TemporaryDirectory directory_;
+  std::unique_ptr<test::QuotaImage> image_;
 };
 
-TEST_F(ProjectQuotas, S101_AWorkspaceTakesNoMoreThanItsLimit) {
-  ASSERT_EQ(enforces_project_quotas(place_), Result<bool>(true));
-  EXPECT_EQ(project_of(directory_).value(), 0U);
-  ASSERT_TRUE(set_project(directory_, project));
-  EXPECT_EQ(project_of(directory_).value(), project);
-  EXPECT_FALSE(write("before", 2 * mebibyte)) << "the control: no limit";
-  fs::remove(disk_.path() + "/workspace/before");
-  ASSERT_TRUE(limit_project(place_, project, mebibyte, 100));
-  const QuotaObedience obedience;
-  EXPECT_FALSE(write("small", mebibyte / 2)) << "the control: within the limit";
-  EXPECT_THAT(write("big", mebibyte).value(), AnyOf(EDQUOT, ENOSPC));
-  const auto quota = project_quota(place_, project);
+TEST_P(QuotaTest, S101_BoundsBytesAndFilesBeneathADirectory) {
+  const Fd directory = open_readable(bounded());
+  EXPECT_EQ(project_of(directory).value(), 0U);
+  EXPECT_EQ(project_quota(directory, project).value().limit.bytes, 0U);
+  ASSERT_TRUE(set_project(directory, project));
+  ASSERT_TRUE(set_project_limit(directory, project, {1 << 20, 8}));
+  EXPECT_EQ(project_of(directory).value(), project);
+  const auto quota = project_quota(directory, project);
   ASSERT_TRUE(quota);
-  EXPECT_EQ(quota->most_bytes, mebibyte);
-  EXPECT_EQ(quota->most_inodes, 100U);
-  EXPECT_LE(quota->bytes, mebibyte);
-  EXPECT_GT(quota->bytes, mebibyte / 2);
-  EXPECT_EQ(quota->inodes, 3U);
-  ASSERT_TRUE(limit_project(place_, project, 0, 0));
-  EXPECT_FALSE(write("big", 2 * mebibyte));
+  EXPECT_EQ(quota->limit.bytes, 1U << 20U);
+  EXPECT_EQ(quota->limit.files, 8U);
+
+  const HeldToQuotas held;
+  fs::create_directory(bounded() + "/deep");
+  EXPECT_EQ(project_of(open_readable(bounded() + "/deep")).value(), project) << "it is inherited";
+  EXPECT_TRUE(write(bounded() + "/deep/fits", 512 << 10)) << "the control";
+  EXPECT_GE(project_quota(directory, project).value().used.bytes, 512U << 10U);
+  EXPECT_EQ(write(bounded() + "/deep/not", 1 << 20).error(), full());
+  EXPECT_TRUE(write(free() + "/fits", 4 << 20)) << "elsewhere there is room";
+  Result<void> made;
+  int count = 0;
+  for (; made && count < 10; ++count) made = write(bounded() + "/" + std::to_string(count), 0);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), full());
+  EXPECT_GT(count, 2) << "the control";
+  EXPECT_NE(::link((free() + "/fits").c_str(), (bounded() + "/link").c_str()), 0) << "nor is it evaded";
+
+  ASSERT_TRUE(set_project_limit(directory, project, {}));
+  EXPECT_TRUE(write(bounded() + "/deep/fits-now", 2 << 20));
 }
 
-TEST_F(ProjectQuotas, S101_NorMoreFiles) {
-  ASSERT_TRUE(set_project(directory_, project));
-  ASSERT_TRUE(limit_project(place_, project, mebibyte, 5));
-  const QuotaObedience obedience;
-  fs::create_directory(disk_.path() + "/workspace/below");
-  for (const char* name : {"1", "2", "below/3"}) {
-    const int file = ::openat(directory_.number(), name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    EXPECT_GE(file, 0) << name;
-    ::close(file);
+TEST_P(QuotaTest, S101_AProcessOfAnotherUserNamespaceCannotLeaveItsProject) {
+  ASSERT_TRUE(set_project(open_readable(bounded()), project));
+  fs::permissions(bounded(), fs::perms(0777));
+  const auto try_it = [&] {
+    const auto changed = set_project(open_readable(bounded()), project + 1);
+    return std::string(changed ? "changed" : "refused");
+  };
+  EXPECT_EQ(test::in_child(try_it, CLONE_NEWUSER), "refused");
+  EXPECT_EQ(test::in_child(try_it), "changed") << "the control";
+}
+
+TEST_P(QuotaTest, AWriterWithTheCapabilityIsHeldToItTheSame) {
+  const auto own = own_capabilities();
+  if ((own->effective & capability(CAP_SYS_RESOURCE)) == 0) GTEST_SKIP() << "needs CAP_SYS_RESOURCE";
+  const Fd directory = open_readable(bounded());
+  ASSERT_TRUE(set_project(directory, project));
+  ASSERT_TRUE(set_project_limit(directory, project, {1 << 20, 0}));
+  if (std::string_view(GetParam()) == "ext4") {
+    EXPECT_TRUE(write(bounded() + "/over", 2 << 20)) << "the control: the kernel lets it through";
   }
-  EXPECT_THAT(write("4", 0).value(), AnyOf(EDQUOT, ENOSPC));
-  EXPECT_EQ(::openat(directory_.number(), "below/4", O_WRONLY | O_CREAT | O_CLOEXEC, 0644), -1)
-      << "what is beneath is counted too";
+  const HeldToQuotas held;
+  EXPECT_EQ(write(bounded() + "/another", 2 << 20).error(), full());
 }
 
-TEST_F(ProjectQuotas, S101_ABoxDoesNotGetOutOfItsProject) {
-  ASSERT_TRUE(set_project(directory_, project));
-  ASSERT_TRUE(set_owner(directory_, 0, 0));
-  const std::string outcome = test::in_child(
-      [&] {
-        const auto changed = set_project(directory_, 0);
-        return changed ? std::string("changed") : std::string("refused");
-      },
-      CLONE_NEWUSER, "0 0 65536");
-  EXPECT_EQ(outcome, "refused");
-  EXPECT_TRUE(set_project(directory_, project + 1)) << "the control";
-}
+INSTANTIATE_TEST_SUITE_P(On, QuotaTest, testing::Values("ext4", "xfs"),
+                         [](const testing::TestParamInfo<const char*>& type) { return type.param; });
 
-TEST(ProjectQuotasAbsent, AreNoError) {
-  const test::TemporaryDirectory directory;
-  const Fd proc = std::move(*open_directory("/proc"));
-  EXPECT_EQ(enforces_project_quotas(proc), Result<bool>(false));
-  EXPECT_FALSE(project_quota(proc, project));
-  EXPECT_FALSE(limit_project(proc, project, mebibyte, 1));
-  EXPECT_FALSE(project_of(proc));
-}
-
-TEST(QuotaObedienceTest, IsOfAScopeAndOfOneThread) {
-  const auto before = own_capabilities();
-  ASSERT_TRUE(before);
+TEST(QuotaTestWithout, HeldToQuotasEndsWithItsScope) {
+  const auto before = own_capabilities().value();
   {
-    const QuotaObedience obedience;
-    const QuotaObedience inner;
-    EXPECT_EQ(own_capabilities()->effective & capability(CAP_SYS_RESOURCE), 0U);
-    EXPECT_EQ(own_capabilities()->permitted, before->permitted);
+    const HeldToQuotas held;
+    EXPECT_EQ(own_capabilities()->effective, before.effective & ~capability(CAP_SYS_RESOURCE));
+    EXPECT_EQ(own_capabilities()->permitted, before.permitted);
   }
-  EXPECT_EQ(*own_capabilities(), *before);
+  EXPECT_EQ(own_capabilities().value(), before);
+}
+
+TEST(QuotaTestWithout, WhereThereAreNoneItIsAnError) {
+  const test::TemporaryDirectory directory;
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const test::QuotaImage plain(directory.path(), "ext4", false);
+  if (!plain.works()) GTEST_SKIP() << plain.reason();
+  const Fd at = open_readable(plain.path());
+  EXPECT_EQ(project_of(at) ? *project_of(at) : 0, 0U);
+  EXPECT_FALSE(set_project(at, project));
+  EXPECT_FALSE(project_quota(at, project));
+  EXPECT_FALSE(set_project_limit(at, project, {1, 1}));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "kit/file_errors.h"
 #include "os/files.h"
+#include "os/quota.h"
 
 namespace caisson::container {
 namespace {
@@ -71,6 +72,7 @@ class NewFile {
   void write(const std::string& data) {
     const std::lock_guard lock(mutex_);
     require_open();
+    const os::HeldToQuotas held;
     const auto done = os::write_all(file_, data);
     if (done) return;
     // What is there now has a hole in it: never to be committed.

@@ -8,9 +8,10 @@
 #include "os/identity.h"
 #include "providers/container/container_box.h"
 #include "providers/container/container_core.h"
-#include "providers/container/layout.h"
 #include "providers/container/recovery.h"
-#include "providers/container/session_on_disk.h"
+#include "providers/container/session_state.h"
+#include "providers/container/storage.h"
+#include "providers/container/volumes.h"
 
 namespace caisson::container {
 namespace {
@@ -27,8 +28,7 @@ struct Held {
 // What the provider's calls work on; theirs too, for a call may outlast a provider whose event loop stood
 // still.
 struct State {
-  std::shared_ptr<const Layout> layout;
-  std::shared_ptr<UidSlots> slots;
+  std::shared_ptr<const Storage> storage;
   std::shared_ptr<ContainerCore> core;
   os::ProcessIdentity owner;
 
@@ -50,21 +50,15 @@ struct State {
   }
 };
 
-// As recovery expects them to be named (kit::cgroup_to_kill).
-std::string cgroup_name(const State& state, const std::string& id) {
-  return std::to_string(state.owner.pid) + "-" + id;
-}
-
 // Blocking calls as a worker takes them.
 struct MakeOnDisk {
   std::shared_ptr<SessionOnDisk> operator()() const {
-    std::vector<std::string> cgroups;
+    SessionCgroups cgroups;
     if (const BoxCgroups* const all = state->core->cgroups()) {
-      BoxCgroupPaths paths = all->paths(cgroup_name(*state, record->id));
-      cgroups = std::move(paths.v1);
-      cgroups.insert(cgroups.begin(), std::move(paths.unified));
+      BoxCgroupPaths paths = all->paths(cgroup_name(state->owner, record->id));
+      cgroups = {std::move(paths.unified), std::move(paths.v1)};
     }
-    return std::make_shared<SessionOnDisk>(state->layout, state->slots, *record, state->owner, cgroups);
+    return std::make_shared<SessionOnDisk>(state->storage, *record, state->owner, std::move(cgroups));
   }
   std::shared_ptr<State> state;
   const kit::SessionRecord* record;
@@ -88,14 +82,12 @@ struct RemoveJob {
   bool remove_workspace;
 };
 struct RemoveVolumeJob {
-  void operator()() const { Volume::remove_when_unused(*state->layout, *state->slots, *key); }
+  void operator()() const { Volume::remove_when_unused(*state->storage, *key); }
   std::shared_ptr<State> state;
   const std::string* key;
 };
 struct RecoverJob {
-  std::vector<std::string> operator()() const {
-    return recover(*state->layout, *state->slots, state->core->log());
-  }
+  std::vector<std::string> operator()() const { return recover(*state->storage, state->core->log()); }
   std::shared_ptr<State> state;
 };
 
@@ -117,7 +109,7 @@ Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> 
     request.shape.hostname = record.id.substr(0, hostname_size);
     request.shape.slot = held.on_disk->slot();
     request.shape.volume = held.on_disk->volume_path();
-    request.cgroup_name = cgroup_name(*state, record.id);
+    request.cgroup_name = cgroup_name(state->owner, record.id);
     request.cpu = record.spec.cpu;
     if (record.spec.memory_mb) request.memory = static_cast<std::uint64_t>(*record.spec.memory_mb) << 20U;
     auto box = co_await make_box(state->core, std::move(request), std::move(executor));
@@ -174,12 +166,6 @@ class ContainerSandbox final : public kit::ManagedSandbox {
       reject("network '" + std::string(to_string(spec.network)) +
              "': containers have no network but their own loopback yet; ask for 'none'");
     }
-    if (spec.durability == SandboxDurability::persistent && !state_->core->settings().unbounded_disk) {
-      reject(
-          "durability 'persistent': nothing bounds how much of the disk a persistent workspace takes yet; "
-          "ask for "
-          "'ephemeral', or permit it by CAISSON_CONTAINER_UNBOUNDED_DISK=1");
-    }
     if (spec.cpu) require_cap(os::CgroupController::cpu, "cpu");
     if (spec.memory_mb) require_cap(os::CgroupController::memory, "memory_mb");
   }
@@ -213,11 +199,15 @@ std::shared_ptr<kit::ManagedSandbox> open(ContainerOptions options) {
   // First, for it says when the kernel cannot do what the rest needs.
   state->core = std::make_shared<ContainerCore>(std::move(options.settings), options.clock, options.log);
   const ContainerSettings& settings = state->core->settings();
-  state->layout = std::make_shared<const Layout>(Layout::open(settings.root, settings.runtime_directory));
-  state->slots = open_uid_slots(
-      state->layout, UidRanges(UidSources::of_this_machine(), settings.uid_base, settings.uids_per_box));
+  state->storage = Storage::open(settings);
   state->owner = os::own_identity();
-  recover(*state->layout, *state->slots, options.log);
+  if (settings.unbounded_disk) {
+    kit::log_to(
+        options.log, kit::LogLevel::warning,
+        "CAISSON_CONTAINER_UNBOUNDED_DISK=1 lets sessions fill the disk through persistent workspaces "
+        "that cannot be bounded");
+  }
+  recover(*state->storage, options.log);
   return std::make_shared<ContainerSandbox>(std::move(managed), std::move(state));
 }
 

@@ -6,6 +6,8 @@
 #include "caisson/contract/errors.h"
 #include "contract/quote.h"
 #include "os/beneath.h"
+#include "os/clock.h"
+#include "os/fault_point.h"
 #include "os/files.h"
 #include "os/lock.h"
 #include "os/self.h"
@@ -15,7 +17,6 @@ namespace {
 
 constexpr mode_t public_mode = 0755;
 constexpr mode_t private_mode = 0700;
-constexpr const char* probe_name = ".probe";
 
 template <class T>
 T require(os::Result<T> result, const std::string& directory, const std::string& what) {
@@ -23,47 +24,40 @@ T require(os::Result<T> result, const std::string& directory, const std::string&
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// Nobody else is to put anything in the directory; nor to enter it, where it is private.
-void require_ours(os::FdRef place, const std::string& directory, bool is_private) {
-  const auto is = require(os::status(place), directory, "looking at it");
-  if (is.st_uid != os::own_user()) fail_root(directory, "it is another user's", os::error_of(EPERM));
-  if ((is.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    fail_root(directory, "others may write in it", os::error_of(EPERM));
-  if (is_private && (is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    fail_root(directory, "others may look into it", os::error_of(EPERM));
-}
-
-// One that is there may be of another's making.
-os::Fd open_private(os::FdRef parent, const std::string& parent_path, const std::string& name) {
-  const std::string path = parent_path + "/" + name;
-  os::Fd directory = require(os::ensure_directory_at(parent, name, private_mode), path, "making it");
-  require_ours(directory, path, true);
+// Records of what to kill and remove are read there: nobody else may have a hand in it.
+os::Fd require_own(os::Fd directory, const std::string& path) {
+  const auto is = require(os::status(directory), path, "looking at it");
+  if (is.st_uid != os::own_user()) fail_root(path, "it is another user's", os::error_of(EPERM));
+  if ((is.st_mode & (S_IWGRP | S_IWOTH)) != 0) fail_root(path, "others may write in it", os::error_of(EPERM));
   return directory;
 }
 
-// Tried by doing: a read-only or full file system shows only when something is written.
+os::Fd own_directory(os::FdRef above, const std::string& name, mode_t mode, const std::string& path) {
+  return require_own(require(os::ensure_directory_at(above, name, mode), path, "opening it"), path);
+}
+
+// Tried by doing: a read-only or full file system shows only when something is written. What this process
+// leaves should it die here, recovery takes away.
 void require_writable(os::FdRef place, const std::string& directory) {
-  require(os::unlink_at(place, probe_name), directory, "writing in it");
-  // One that somebody else holds shows it just as well.
-  const auto lock =
-      require(os::try_lock(place, probe_name, os::LockKind::exclusive), directory, "writing in it");
-  require(os::unlink_at(place, probe_name), directory, "writing in it");
+  require(os::fault_point("layout.probe"), directory, "writing in it");
+  const std::string probe = kit::lock_name(os::random_hex_id());
+  const auto lock = require(os::try_lock(place, probe, os::LockKind::exclusive), directory, "writing in it");
+  os::kill_point("layout.probed");
+  require(os::unlink_at(place, probe), directory, "writing in it");
 }
 
 os::Fd open_runtime_directory(std::string& path) {
+  const std::string given = path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos || slash + 1 == path.size() || path.find('\0') != std::string::npos)
-    fail_root(path, "opening it", os::error_of(EINVAL));
+  if (!path.starts_with('/') || slash + 1 == path.size())
+    fail_root(given, "opening it", os::error_of(EINVAL));
   const std::string name = path.substr(slash + 1);
   const std::string parent = require(
-      os::real_directory(slash == 0 ? "/" : path.substr(0, slash), public_mode), path, "opening its parent");
-  const os::Fd above = require(os::open_directory(parent), path, "opening its parent");
-  os::Fd directory = require(os::ensure_directory_at(above, name, os::is_root() ? public_mode : private_mode),
-                             path, "opening it");
-  require_ours(directory, path, false);
+      os::real_directory(slash == 0 ? "/" : path.substr(0, slash), public_mode), given, "opening its parent");
+  const os::Fd above = require(os::open_directory(parent), given, "opening its parent");
   path = (parent == "/" ? "" : parent) + "/" + name;
-  return directory;
+  return own_directory(above, name, os::is_root() ? public_mode : private_mode, given);
 }
 
 }  // namespace
@@ -78,17 +72,17 @@ void fail_root(const std::string& directory, const std::string& what, const os::
 
 Layout Layout::open(const std::string& root, const std::string& runtime_directory) {
   Layout layout;
+  require(os::fault_point("layout.open"), root, "opening it");
   layout.root = require(os::real_directory(root, public_mode), root, "opening it");
   const os::Fd top = require(os::open_directory(layout.root), root, "opening it");
-  require_ours(top, root, false);
-  layout.volumes = open_private(top, layout.root, "volumes");
-  layout.keys = open_private(layout.volumes, layout.root + "/volumes", ".keys");
-  layout.ids = open_private(top, layout.root, "ids");
+  layout.volumes = own_directory(top, "volumes", private_mode, root + "/volumes");
+  layout.keys = own_directory(layout.volumes, ".keys", private_mode, root + "/volumes/.keys");
+  layout.ids = own_directory(top, "ids", private_mode, root + "/ids");
   layout.runtime_directory = runtime_directory;
   const os::Fd runtime = open_runtime_directory(layout.runtime_directory);
-  layout.sessions = open_private(runtime, layout.runtime_directory, "sessions");
-  require_writable(layout.ids, layout.root);
-  require_writable(layout.sessions, layout.runtime_directory);
+  layout.sessions = own_directory(runtime, "sessions", private_mode, runtime_directory + "/sessions");
+  for (const os::FdRef place : {os::FdRef(layout.keys), os::FdRef(layout.ids)}) require_writable(place, root);
+  require_writable(layout.sessions, runtime_directory);
   return layout;
 }
 

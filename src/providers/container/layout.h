@@ -9,15 +9,16 @@
 namespace caisson::container {
 
 /// The provider's directories, opened once: whatever is put in their places later, what is named by them
-/// stays in these. Thread-safe: it never changes. Both are this user's; nobody else may look into what is
-/// below them (0700).
+/// stays in these. Thread-safe: it never changes. All below the two are this user's alone (0700).
 ///
-///     <root>/volumes/<key>                a persistent workspace
-///     <root>/volumes/<key>.json           its record, with the ids that its files belong to
+///     <root>/volumes/<key>                a persistent workspace, or where its image is mounted
+///     <root>/volumes/<key>.img            its file system, where it has one of its own (workspace_bound.h)
+///     <root>/volumes/<key>.json           its record: the ids that its files belong to, how it is bounded
 ///     <root>/volumes/.keys/<key>.lock     held, shared, by the sessions on the workspace
 ///                         /<key>.remove   the wish that the last of them removes it
-///                         /<key>.make     held while its record is looked for or made
-///                         /<key>.new      its record on its way
+///                         /<key>.make     held while it is looked for, made or mounted
+///                         /<key>.new      its record on the way
+///                         /<key>.img      its image on the way
 ///     <root>/ids/                         slots of ids (uid_slots.h)
 ///     <runtime>/sessions/<id>.lock        held by the process whose session it is
 ///     <runtime>/sessions/<id>/            a session's state: session.json, its record
@@ -29,14 +30,19 @@ struct Layout {
   os::Fd ids;
   os::Fd sessions;
 
-  /// Makes what is missing. Throws root_unusable naming the directory: also for one that is another user's or
-  /// that others may write, and for a runtime directory that is a symlink, for it may stand where anybody
-  /// makes entries.
+  /// Makes what is missing. Throws root_unusable naming the directory: also for a runtime directory that is a
+  /// symlink, and for one of those below that is, or is somebody else's, or that others may write.
   static Layout open(const std::string& root, const std::string& runtime_directory);
 
   kit::WorkspaceStore store() const;  ///< For as long as this lives.
   std::string volume_path(const std::string& key) const { return root + "/volumes/" + key; }
+  std::string state_path(const std::string& id) const { return runtime_directory + "/sessions/" + id; }
 };
+
+/// Files of a volume (kit::lock_name and the like have the others).
+inline std::string image_name(const std::string& key) { return key + ".img"; }
+inline std::string making_name(const std::string& key) { return key + ".make"; }
+inline std::string new_name(const std::string& key) { return key + ".new"; }
 
 /// Throws root_unusable: `what` failed with `error`; the message names the directory and says what to do.
 [[noreturn]] void fail_root(const std::string& directory, const std::string& what, const os::Error& error);

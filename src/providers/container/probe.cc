@@ -11,7 +11,7 @@
 #include "os/remove_tree.h"
 #include "os/self.h"
 #include "providers/container/box_cgroup.h"
-#include "providers/container/uid_slots.h"
+#include "providers/container/storage.h"
 
 namespace caisson::container {
 namespace {
@@ -91,10 +91,29 @@ Mechanism probe_ids(const ContainerSettings& settings) {
   return found;
 }
 
+// What would keep a persistent workspace from filling the disk that the root is on.
+Mechanism probe_disk(const ContainerSettings& settings) {
+  try {
+    const auto storage = Storage::open(settings);
+    Mechanism found{"container_workspaces", true, false, storage->bounds->description()};
+    found.works = storage->bounds->can_bound();
+    if (!found.works) {
+      found.fix =
+          os::is_root()
+              ? "apt install e2fsprogs, and have loop devices (modprobe loop); or mount the file system of "
+                "CAISSON_ROOT with prjquota"
+              : "run as root";
+    }
+    return found;
+  } catch (const std::exception& error) {
+    return {"container_workspaces", false, false, error.what()};
+  }
+}
+
 }  // namespace
 
 std::vector<Mechanism> probe(const ContainerSettings& settings) {
-  std::vector<Mechanism> all{probe_ids(settings), probe_cgroups()};
+  std::vector<Mechanism> all{probe_ids(settings), probe_cgroups(), probe_disk(settings)};
   const std::string temporaries = std::filesystem::temp_directory_path();
   const std::string name = "caisson-probe-" + os::random_hex_id();
   const auto parent = os::open_directory(temporaries);

@@ -9,6 +9,7 @@
 
 #include "caisson/contract/errors.h"
 #include "contract/quote.h"
+#include "kit/disk_record.h"
 #include "os/files.h"
 #include "os/host_file.h"
 #include "os/lock.h"
@@ -203,18 +204,18 @@ std::optional<UidLease> UidSlots::try_take(const UidSlot& slot) {
   if (!lock) fail("locking " + name, lock.error());
   if (!*lock) return std::nullopt;
   UidLease lease{slot, false, std::move(**lock)};
-  if (!is_kept(slot) && !overlaps_another(slot)) return lease;
+  if (!is_kept(name_of(slot), {slot.first_user, slot.count}) && !overlaps_another(slot)) return lease;
   give_back(std::move(lease));
   return std::nullopt;
 }
 
 // With the slot's lock held. What is kept for a workspace that is not there, or has another slot, was left by
 // a process that died on its way.
-bool UidSlots::is_kept(const UidSlot& slot) {
-  const std::string name = name_of(slot) + ".key";
+bool UidSlots::is_kept(const std::string& slot, const os::IdRange& users) {
+  const std::string name = slot + ".key";
   const auto key = os::read_file_at(directory_, name, largest_key);
   if (!key && key.error() == os::error_of(ENOENT)) return false;
-  if (!key || is_recorded_(*key, slot)) return true;
+  if (!key || is_recorded_(*key, users)) return true;
   const auto gone = os::unlink_at(directory_, name);
   return !gone;
 }
@@ -260,6 +261,7 @@ void UidSlots::keep(const UidLease& lease, const std::string& key) {
 }
 
 void UidSlots::forget(const UidSlot& slot) noexcept {
+  if (slot == ranges_.common()) return;
   try {
     // Whoever holds the lock is looking at it himself.
     if (auto lease = try_take(slot)) give_back(std::move(*lease));
@@ -268,16 +270,33 @@ void UidSlots::forget(const UidSlot& slot) noexcept {
   }
 }
 
-void UidSlots::remove_abandoned() noexcept {
-  const auto names = os::names_in(directory_);
-  if (!names) return;
-  for (const std::string& name : *names) {
-    if (!name.ends_with(".lock")) continue;
-    auto lock = os::try_lock(directory_, name, os::LockKind::exclusive);
-    if (!lock || !*lock) continue;
-    static_cast<void>(os::unlink_at(directory_, name));
-    os::unlock(std::move(**lock));
+std::vector<std::string> UidSlots::recover() noexcept {
+  std::vector<std::string> freed;
+  try {
+    const auto names = os::names_in(directory_);
+    if (!names) return freed;
+    std::set<std::string> stems;
+    for (const std::string& name : *names) {
+      if (name.ends_with(".lock") || name.ends_with(".key")) stems.insert(name.substr(0, name.find('.')));
+    }
+    for (const std::string& stem : stems) {
+      const auto users = slot_in(stem);
+      // The other locks are those that an opening of the directories tries it with.
+      if (!users && !kit::is_session_id(stem)) continue;
+      auto lock = os::try_lock(directory_, stem + ".lock", os::LockKind::exclusive);
+      if (!lock || !*lock) continue;
+      const auto kept = os::exists_at(directory_, stem + ".key");
+      if (users && kept && *kept && !is_kept(stem, *users)) {
+        freed.push_back("the ids from " + std::to_string(users->first) +
+                        " up, kept for a workspace that is not there");
+      }
+      static_cast<void>(os::unlink_at(directory_, stem + ".lock"));
+      os::unlock(std::move(**lock));
+    }
+  } catch (const std::exception&) {
+    // What is left is found out by the next who looks.
   }
+  return freed;
 }
 
 void UidSlots::give_back(UidLease lease) noexcept {

@@ -88,8 +88,9 @@ struct UidLease {
 ///                                      .key   the workspace that it is kept for
 class UidSlots {
  public:
-  /// Whether the persistent workspace `key` is recorded with that slot. Where that cannot be told: true.
-  using IsRecorded = std::function<bool(const std::string& key, const UidSlot& slot)>;
+  /// Whether the persistent workspace `key` is recorded with the slot of these users. Where that cannot be
+  /// told: true.
+  using IsRecorded = std::function<bool(const std::string& key, const os::IdRange& users)>;
   UidSlots(UidRanges ranges, os::Fd directory, IsRecorded is_recorded);
 
   const UidRanges& ranges() const noexcept { return ranges_; }
@@ -105,12 +106,13 @@ class UidSlots {
   /// Takes back what keep() did, once no such record is there (any more).
   void forget(const UidSlot& slot) noexcept;
   void give_back(UidLease lease) noexcept;
-  /// Removes the locks of slots that dead processes had; those come free without that too.
-  void remove_abandoned() noexcept;
+  /// Frees the slots of dead boxes, and those kept for workspaces that are not recorded with them (any more);
+  /// says which the latter are. Goes on past what fails.
+  std::vector<std::string> recover() noexcept;
 
  private:
   std::optional<UidLease> try_take(const UidSlot& slot);
-  bool is_kept(const UidSlot& slot);
+  bool is_kept(const std::string& slot, const os::IdRange& users);
   bool overlaps_another(const UidSlot& slot);
   [[noreturn]] static void fail(const std::string& what, const os::Error& error);
 

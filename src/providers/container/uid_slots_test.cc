@@ -106,10 +106,11 @@ class UidSlotsTest : public testing::Test {
   // As another process has them.
   UidSlots slots(const UidSources& sources = of_root(), std::uint32_t from = base,
                  std::uint32_t per_box = 1024) {
-    return {UidRanges(sources, from, per_box), std::move(*os::open_directory(directory_.path())),
-            [this](const std::string& key, const UidSlot& slot) {
+    return {UidRanges(sources, from, per_box), os::open_directory(directory_.path()).value(),
+            [this](const std::string& key, const os::IdRange& users) {
               const auto at = recorded_.find(key);
-              return at != recorded_.end() && at->second == slot;
+              return at != recorded_.end() && at->second.first_user == users.first &&
+                     at->second.count == users.count;
             }};
   }
   std::vector<std::string> left() const { return entries_of(directory_.path()); }
@@ -185,6 +186,28 @@ TEST_F(UidSlotsTest, S29_WhatADeadCreateKeptComesFree) {
   EXPECT_THAT(left(), IsEmpty());
 }
 
+TEST_F(UidSlotsTest, S29_ARecoveryFreesWhatNobodyHasAndNothingElse) {
+  UidSlots ours = slots();
+  UidLease live = ours.take();
+  {
+    UidLease recorded = ours.take();
+    ours.keep(recorded, "key");
+    recorded_["key"] = recorded.slot;
+    const UidLease half_made = ours.take();
+    ours.keep(half_made, "lost");
+    const UidLease ephemeral = ours.take();
+  }
+  test::put(directory_ / (std::string(32, 'a') + ".lock"), "");
+  test::put(directory_ / "unknown", "");
+  ASSERT_EQ(left().size(), 8U) << "the control";
+  const auto freed = ours.recover();
+  ASSERT_EQ(freed.size(), 1U);
+  EXPECT_THAT(freed[0], HasSubstr(std::to_string(base + 2 * slot_size)));
+  EXPECT_THAT(left(), UnorderedElementsAre("524288-65536.lock", "589824-65536.key", "unknown"));
+  EXPECT_THAT(ours.recover(), IsEmpty());
+  ours.give_back(std::move(live));
+}
+
 TEST_F(UidSlotsTest, S103_ARecordedSlotThatOthersHaveByNowIsRefused) {
   UidSources sources = of_root();
   sources.passwd += "new:x:524300:524300::/:/bin/sh\n";
@@ -241,8 +264,8 @@ TEST_F(UidSlotsTest, S103_RootWithoutAFreeOneIsToldSo) {
 TEST_F(UidSlotsTest, ADirectoryThatIsGoneIsTyped) {
   const std::string path = directory_ / "gone";
   std::filesystem::create_directory(path);
-  UidSlots ours(UidRanges(of_root(), base, 1024), std::move(*os::open_directory(path)),
-                [](const std::string&, const UidSlot&) { return true; });
+  UidSlots ours(UidRanges(of_root(), base, 1024), os::open_directory(path).value(),
+                [](const std::string&, const os::IdRange&) { return true; });
   std::filesystem::remove(path);
   EXPECT_EQ(code_of_call([&] { static_cast<void>(ours.take()); }), ErrorCode::root_unusable);
 }

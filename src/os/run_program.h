@@ -1,0 +1,25 @@
+// Running a program of the machine's to its end, for what no system call does.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/explained.h"
+#include "os/fd.h"
+
+namespace caisson::os {
+
+struct ProgramRun {
+  std::string step;     ///< What it is for: "mapping ids"; errors begin with it.
+  std::string package;  ///< Debian's name of what to install where the program is missing.
+  std::string_view
+      directories;  ///< Where it may be, as in PATH. The caller's own is not asked: it may be another user's.
+  std::vector<std::string> argv;
+  FdRef input = {};  ///< Its descriptor 0, for it to read or write; nothing to read when not given.
+};
+/// Starts it without an environment, and waits. Errors: ENOENT, saying what to install, where there is none;
+/// EIO for one that fails, with what it says (up to 4 KiB of its output); else that of the call which failed.
+ExplainedResult<void> run_program(const ProgramRun& run);
+
+}  // namespace caisson::os
