@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "os/self.h"
 #include "tests/e2e/program.h"
 #include "tests/support/eventually.h"
 #include "tests/support/guests.h"
