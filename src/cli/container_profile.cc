@@ -31,7 +31,6 @@ suite::ConformanceProfile container_profile(std::shared_ptr<kit::ManualClock> cl
     options.settings = container::ContainerSettings::from(kit::environment_settings());
     options.settings.root = context.root + "/root";
     options.settings.runtime_directory = context.root + "/run";
-    options.settings.pool_size = 0;
     // The suite's own directory is bounded by nothing either.
     options.settings.unbounded_disk = true;
     options.settings.dispatch.max_timeout_seconds = std::chrono::duration<double>(max_timeout).count();

@@ -103,17 +103,19 @@ BoxResult<void> become(const Box& box) {
   return done_if(::prctl(PR_SET_DUMPABLE, 0), Step::ids, "dumpable");
 }
 
-BoxResult<void> limit_capabilities(os::CapabilityMask commands) {
+BoxResult<void> limit_capabilities(const Box& box) {
+  const os::CapabilityMask own = own_capability_needs(box);
+  const os::CapabilityMask commands = box.capabilities;
   auto sets = os::own_capabilities();
   if (!sets) return failure(Step::capabilities, sets.error(), "");
   // Inheritable or ambient ones would reach commands of any user.
-  const os::CapabilityMask kept = sets->permitted & (own_capability_needs() | commands);
+  const os::CapabilityMask kept = sets->permitted & (own | commands);
   // The bounding set takes CAP_SETPCAP, which the change of ids took out of effect.
   sets->effective = sets->permitted;
   auto done = os::set_capabilities(*sets);
   if (done) done = os::limit_bounding_capabilities(commands);
   if (done) done = os::clear_ambient_capabilities();
-  if (done) done = os::set_capabilities({kept, kept & own_capability_needs(), 0});
+  if (done) done = os::set_capabilities({kept, kept & own, 0});
   if (!done) return failure(Step::capabilities, done.error(), "");
   return {};
 }
@@ -146,7 +148,7 @@ BoxResult<Box> build_box(BoxPlan plan, std::vector<os::Fd> descriptors) {
   box.terminals = std::move(mounts->terminals);
   box.cgroups = std::move(*cgroups);
   if (const auto done = become(box); !done) return done.error();
-  if (const auto done = limit_capabilities(box.capabilities); !done) return done.error();
+  if (const auto done = limit_capabilities(box); !done) return done.error();
   return box;
 }
 

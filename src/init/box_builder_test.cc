@@ -17,11 +17,13 @@
 #include <set>
 #include <sstream>
 
+#include "init/cgroup_tree_test.h"
 #include "init/in_box_test.h"
 #include "init/user_rights.h"
 #include "os/beneath.h"
 #include "os/files.h"
 #include "os/mount.h"
+#include "tests/support/cgroups.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::init {
@@ -141,24 +143,42 @@ TEST_F(BoxBuilder, S101_NamesAndNamespacesAreItsOwn) {
   EXPECT_THAT(inside, testing::Not(HasSubstr(outside)));
 }
 
+std::string capabilities_of_this() {
+  const auto sets = os::own_capabilities().value();
+  std::ostringstream text;
+  text << ::getuid() << " " << ::getgid() << " " << ::getgroups(0, nullptr) << "; "
+       << os::capability_names(sets.permitted) << "; " << os::capability_names(sets.effective) << "; "
+       << os::capability_names(sets.inheritable) << "; "
+       << os::capability_names(os::ambient_capabilities().value()) << "; "
+       << os::capability_names(os::bounding_capabilities().value()) << "; " << ::prctl(PR_GET_DUMPABLE);
+  return text.str();
+}
+
 TEST_F(BoxBuilder, D5_InitKeepsOnlyWhatItNeedsAndIsNotDumpable) {
   plan_.ids = {65535, 65534};
   plan_.user = {1000, 1001, {7, 8}, "/workspace", "user"};
   plan_.capabilities = os::capability(CAP_CHOWN);
-  const std::string state = in_box(plan_, [](const Box&) {
-    const auto sets = os::own_capabilities().value();
-    std::ostringstream text;
-    text << ::getuid() << " " << ::getgid() << " " << ::getgroups(0, nullptr) << "; "
-         << os::capability_names(sets.permitted) << "; " << os::capability_names(sets.effective) << "; "
-         << os::capability_names(sets.inheritable) << "; "
-         << os::capability_names(os::ambient_capabilities().value()) << "; "
-         << os::capability_names(os::bounding_capabilities().value()) << "; " << ::prctl(PR_GET_DUMPABLE);
-    return text.str();
-  });
+  EXPECT_EQ(in_box(plan_, [](const Box&) { return capabilities_of_this(); }),
+            "65535 65534 0; CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN; "
+            "CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN; none; none; CAP_CHOWN; 0")
+      << "it marks trees itself";
+  if (test::writable_cgroup().empty()) return;
+  const CgroupTree tree(100000 + plan_.ids.uid);
+  plan_.cgroup = true;
+  std::vector<os::Fd> along;
+  along.push_back(tree.mount());
+  const os::Fd procs =
+      os::Fd::adopt(::open((tree.path() + "/init/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  const auto body = [&] {
+    if (!os::write_all(procs, "0")) return std::string("joining");
+    auto box = build_box(plan_, std::move(along));
+    return box ? capabilities_of_this() : in_words(box.error());
+  };
   EXPECT_EQ(
-      state,
+      test::in_child(body, all_namespaces, "0 100000 65536"),
       "65535 65534 0; CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID; CAP_KILL, CAP_SETGID, CAP_SETUID; none; "
-      "none; CAP_CHOWN; 0");
+      "none; CAP_CHOWN; 0")
+      << "cgroups hold them together";
 }
 
 TEST_F(BoxBuilder, S70_UserRightsAreTheUsers) {

@@ -19,10 +19,6 @@ constexpr int longest_pause_ms = 20;
 
 Failed no_such_exec() { return failure(Step::protocol, 0, "no such exec"); }
 
-bool holds(const std::vector<pid_t>& pids, pid_t pid) noexcept {
-  return std::find(pids.begin(), pids.end(), pid) != pids.end();
-}
-
 Exited end_of(std::uint64_t exec, const siginfo_t& info) noexcept {
   Exited end;
   end.exec = exec;
@@ -34,12 +30,6 @@ Exited end_of(std::uint64_t exec, const siginfo_t& info) noexcept {
 
 }  // namespace
 
-BoxResult<ExecServer> ExecServer::create(const Box& box, bool keep) {
-  auto processes = ProcessTable::open(box.proc);
-  if (!processes) return failure(Step::proc, processes.error(), "children");
-  return ExecServer(box, keep, std::move(*processes));
-}
-
 BoxResult<ExecServer::Execs::iterator> ExecServer::find(std::uint64_t id) {
   const auto found = execs_.find(id);
   if (found == execs_.end()) return no_such_exec();
@@ -48,13 +38,13 @@ BoxResult<ExecServer::Execs::iterator> ExecServer::find(std::uint64_t id) {
 
 BoxResult<ExecServer::StartedExec> ExecServer::start(const StartExec& request,
                                                      std::vector<os::Fd> descriptors) {
-  // Not reaped are those that ended just now; they are none of the new one's either.
-  std::vector<pid_t> before = orphans();
+  auto mark = box_->cgroups ? os::Result<TreeMark>(TreeMark()) : TreeMark::renew(box_->proc);
+  if (!mark) return failure(Step::clone, mark.error(), "marking the command's tree");
   auto command = start_command(*box_, request, std::move(descriptors), keep_);
   if (!command) return command.error();
   Exec exec;
   exec.leader = std::move(command->process);
-  exec.before = std::move(before);
+  exec.mark = std::move(*mark);
   exec.input = std::move(command->input);
   exec.output = std::move(command->output);
   exec.error = std::move(command->error);
@@ -146,14 +136,15 @@ ExecList ExecServer::list() const {
 
 std::vector<ExecServer::News> ExecServer::reap() {
   std::vector<std::uint64_t> ended;
-  reap_ended(ended);
+  // What is left of a tree that lost its root has a child of ours at its own.
+  const bool may_be_empty = reap_ended(ended);
   go_on_killing();
   std::vector<News> news;
   for (auto at = execs_.begin(); at != execs_.end();) {
     auto& [id, exec] = *at;
     const bool just_ended = std::find(ended.begin(), ended.end(), id) != ended.end();
-    if (exec.end && !exec.empty) {
-      exec.empty = orphans_of(exec, false).empty();
+    if (exec.end && !exec.empty && (may_be_empty || exec.killing)) {
+      exec.empty = is_empty(exec);
       exec.end->left = !exec.empty;
       if (just_ended) news.emplace_back(*exec.end);
       if (!just_ended && exec.empty) news.emplace_back(TreeEmpty{id});
@@ -163,22 +154,25 @@ std::vector<ExecServer::News> ExecServer::reap() {
   return news;
 }
 
-void ExecServer::reap_ended(std::vector<std::uint64_t>& ended) {
-  for (;;) {
+bool ExecServer::is_empty(const Exec& exec) const {
+  return exec.mark.link().empty() || processes_.none_bears(exec.mark);
+}
+
+// Whether any child has.
+bool ExecServer::reap_ended(std::vector<std::uint64_t>& ended) {
+  for (bool any = false;; any = true) {
     siginfo_t info{};
-    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL) != 0) {
-      if (errno == EINTR) continue;
-      return;  // ECHILD: there are none.
-    }
-    if (info.si_pid == 0) return;
+    int result;
+    do {
+      result = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL);
+    } while (result != 0 && errno == EINTR);
+    // ECHILD: there are none.
+    if (result != 0 || info.si_pid == 0) return any;
     rounds_ = 0;
     for (auto& [id, exec] : execs_) {
-      if (!exec.end && exec.leader.pid() == info.si_pid) {
-        exec.end = end_of(id, info);
-        ended.push_back(id);
-      }
-      // The number comes free for another.
-      std::erase(exec.before, info.si_pid);
+      if (exec.end || exec.leader.pid() != info.si_pid) continue;
+      exec.end = end_of(id, info);
+      ended.push_back(id);
     }
   }
 }
@@ -199,52 +193,14 @@ std::vector<Exited> ExecServer::unacknowledged() const {
   return all;
 }
 
-// Our children that are no leader.
-std::vector<pid_t> ExecServer::orphans() const {
-  std::vector<pid_t> pids = processes_.children();
-  std::erase_if(pids, [this](pid_t pid) {
-    return std::any_of(execs_.begin(), execs_.end(), [pid](const auto& each) {
-      return !each.second.end && each.second.leader.pid() == pid;
-    });
-  });
-  return pids;
-}
-
-// A session is one exec's when its leader began it; who began one of his own may be any's. Its number stays
-// taken as long as there is anybody in it.
-bool ExecServer::may_own(const Exec& exec, pid_t orphan, pid_t session) const {
-  if (exec.empty || holds(exec.before, orphan)) return false;
-  if (session == exec.leader.pid()) return true;
-  return std::none_of(execs_.begin(), execs_.end(), [session](const auto& each) {
-    return !each.second.empty && each.second.leader.pid() == session;
-  });
-}
-
-// The roots of what its leader's end has left of an exec. `certain`: that can be of no other.
-std::vector<pid_t> ExecServer::orphans_of(const Exec& exec, bool certain) const {
-  std::vector<pid_t> own;
-  for (const pid_t orphan : orphans()) {
-    const pid_t session = ::getsid(orphan);
-    if (!may_own(exec, orphan, session)) continue;
-    const auto owners = std::count_if(execs_.begin(), execs_.end(), [&](const auto& each) {
-      return may_own(each.second, orphan, session);
-    });
-    if (!certain || owners == 1) own.push_back(orphan);
-  }
-  return own;
-}
-
 void ExecServer::go_on_killing() {
-  std::vector<pid_t> roots;
+  bool any = false;
   for (const auto& [id, exec] : execs_) {
     if (!exec.killing || exec.empty) continue;
-    if (!exec.end) roots.push_back(exec.leader.pid());
-    const std::vector<pid_t> own = orphans_of(exec, true);
-    roots.insert(roots.end(), own.begin(), own.end());
+    if (!exec.end) any = static_cast<bool>(exec.leader.signal(SIGKILL)) || any;
+    if (!exec.mark.link().empty()) any = processes_.kill_bearers(exec.mark) || any;
   }
-  if (roots.empty()) return;
-  ++rounds_;
-  processes_.kill_trees(roots);
+  if (any) ++rounds_;
 }
 
 }  // namespace caisson::init

@@ -14,6 +14,9 @@ namespace caisson::init {
 
 /// Commands of one box, for a process that is their parent and reaper: process 1 of the box. One thread. It
 /// never waits, but for a command's start.
+///
+/// Where the box has cgroups, the host ends the trees of commands and knows what is left of them; else that
+/// is done here, by a mark that each tree bears.
 class ExecServer {
  public:
   using News = std::variant<Exited, TreeEmpty>;
@@ -23,7 +26,7 @@ class ExecServer {
   };
 
   /// `box` is borrowed. `keep`: the other ends of commands' pipes are kept, for a host that comes back.
-  static BoxResult<ExecServer> create(const Box& box, bool keep);
+  ExecServer(const Box& box, bool keep) noexcept : box_(&box), keep_(keep), processes_(box.proc) {}
 
   /// Starts a command with the descriptors that came with the request. The request's environment is left for
   /// the caller to wipe; no copy of it stays.
@@ -53,23 +56,18 @@ class ExecServer {
   struct Exec {
     os::Process leader;
     std::optional<Exited> end;
-    bool empty = false;  ///< Nothing of its tree is left.
+    bool empty = false;  ///< Nothing of its tree is left, as far as that is init's to know.
     bool acknowledged = false;
     bool killing = false;
     os::Fd terminal;
     os::Fd input, output, error;  ///< Kept for a host that comes back.
-    std::vector<pid_t> before;    ///< Children of ours that were there before it: none of its own.
+    TreeMark mark;                ///< Of its tree; none where the host has a cgroup for that.
   };
   using Execs = std::map<std::uint64_t, Exec>;
 
-  ExecServer(const Box& box, bool keep, ProcessTable processes) noexcept
-      : box_(&box), keep_(keep), processes_(std::move(processes)) {}
-
   BoxResult<Execs::iterator> find(std::uint64_t id);
-  void reap_ended(std::vector<std::uint64_t>& ended);
-  std::vector<pid_t> orphans() const;
-  bool may_own(const Exec& exec, pid_t orphan, pid_t session) const;
-  std::vector<pid_t> orphans_of(const Exec& exec, bool certain) const;
+  bool reap_ended(std::vector<std::uint64_t>& ended);
+  bool is_empty(const Exec& exec) const;
   void go_on_killing();
 
   const Box* box_;

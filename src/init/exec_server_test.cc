@@ -66,14 +66,13 @@ std::uint64_t start(ExecServer& server, const std::string& script, CommandPipes&
 // A command's script, which says "ready" when what is to be seen of it is there.
 template <class Then>
 std::string with_command(const Box& box, const std::string& script, Then then) {
-  auto server = ExecServer::create(box, false);
-  if (!server) return in_words(server.error());
+  auto server = ExecServer(box, false);
   CommandPipes pipes(false);
-  const std::uint64_t exec = start(*server, script, pipes);
+  const std::uint64_t exec = start(server, script, pipes);
   char byte = 0;
   while (os::read_some(pipes.output, &byte, 1).value() == 1 && byte != '\n') {
   }
-  return then(*server, exec);
+  return then(server, exec);
 }
 
 TEST_F(ExecServerTest, S48_EndsAreToldOnceAndKeptUntilAcknowledged) {
@@ -124,23 +123,47 @@ TEST_F(ExecServerTest, S46_KillOutrunsAProcessThatForks) {
             "empty;");
 }
 
-TEST_F(ExecServerTest, S45_SessionsTellWhoseALeftoverIs) {
+// Whoever they are the children of by now, and whatever session they have begun.
+TEST_F(ExecServerTest, S45_AMarkTellsWhoseALeftoverIs) {
+  const auto leaves_one = [](int code) {
+    return "(setsid sh -c 'sleep 1000 & exit' &) >/dev/null 2>&1; sleep 0.1; exit " + std::to_string(code);
+  };
   EXPECT_EQ(in_box(plan_,
-                   [](const Box& box) {
-                     auto server = ExecServer::create(box, false).value();
+                   [&](const Box& box) {
+                     auto server = ExecServer(box, false);
                      CommandPipes pipes[3] = {CommandPipes(false), CommandPipes(false), CommandPipes(false)};
-                     const std::uint64_t one = start(server, "sleep 1000 & exit 1", pipes[0]);
-                     std::string text = news_of(server, 1);
+                     const std::uint64_t one = start(server, leaves_one(1), pipes[0]);
+                     const std::uint64_t other = start(server, leaves_one(1), pipes[2]);
+                     std::string text = news_of(server, 2);
                      start(server, "exit 2", pipes[1]);
-                     text += news_of(server, 1);
-                     const std::uint64_t other = start(server, "sleep 1000 & exit 3", pipes[2]);
                      text += news_of(server, 1);
                      static_cast<void>(server.kill({other}));
                      text += news_of(server, 1);
+                     text += std::to_string(server.pause_ms()) + ";";
                      static_cast<void>(server.kill({one}));
                      return text + news_of(server, 1);
                    }),
-            "code 1 left;code 2;code 3 left;empty;empty;");
+            "code 1 left;code 1 left;code 2;empty;-1;empty;");
+}
+
+// One that nobody may look at (prctl PR_SET_DUMPABLE), and one whose first thread has ended.
+TEST_F(ExecServerTest, S45_NoProcessHidesItsMark) {
+  const std::string wait = "close STDOUT; close STDERR; sleep 1000";
+  for (const std::string& script : std::vector<std::string>{
+           "syscall(157, 4, 0, 0, 0, 0); " + wait,
+           "use threads; threads->create(sub { sleep 1000 }); close STDOUT; close STDERR; syscall(60, 0)"}) {
+    EXPECT_EQ(in_box(plan_,
+                     [&](const Box& box) {
+                       return with_command(box, "perl -e '" + script + "' & sleep 0.2; echo; exit 1",
+                                           [](ExecServer& server, std::uint64_t exec) {
+                                             std::string text = news_of(server, 1);
+                                             static_cast<void>(server.kill({exec}));
+                                             return text + news_of(server, 1);
+                                           });
+                     }),
+              "code 1 left;empty;")
+        << script;
+  }
 }
 
 TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupsThatRodeAlong) {
@@ -151,7 +174,7 @@ TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupsThatRodeAlong) {
   os::Fd procs = os::Fd::adopt(::open((mount + "/" + name + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(in_box(plan_,
                    [&](const Box& box) {
-                     auto server = ExecServer::create(box, false).value();
+                     auto server = ExecServer(box, false);
                      CommandPipes pipes(false);
                      StartExec request = shell("cat /proc/self/cgroup");
                      request.joined = 1;
@@ -196,7 +219,7 @@ TEST_F(ExecServerTest, D4_ACommandIsBornInTheCgroupThatIsNamed) {
     if (!os::write_all(procs, "0")) return std::string("joining");
     auto box = build_box(plan_, std::move(along));
     if (!box) return in_words(box.error());
-    auto server = ExecServer::create(*box, false).value();
+    auto server = ExecServer(*box, false);
     std::string text = unified_of(text_of("/proc/self/cgroup")) + "\n" + cgroup_of(server, "leaf") + "\n" +
                        cgroup_of(server, "") + "\n";
     // One that init's ids do not own, one that is not there, and one beside them.
@@ -218,7 +241,7 @@ TEST_F(ExecServerTest, D4_ACommandIsBornInTheCgroupThatIsNamed) {
 TEST_F(ExecServerTest, D4_ABoxWithoutACgroupHasNoneForCommands) {
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {
-                     auto server = ExecServer::create(box, false).value();
+                     auto server = ExecServer(box, false);
                      return cgroup_of(server, "leaf");
                    }),
             in_words(failure(Step::cgroup, ENODEV, "leaf")));
@@ -235,7 +258,7 @@ TEST_F(ExecServerTest, D4_V1CgroupsAreJoinedByInitAndByCommands) {
   const std::string said = in_box(
       plan_,
       [&](const Box& box) {
-        auto server = ExecServer::create(box, false).value();
+        auto server = ExecServer(box, false);
         std::string text;
         for (const bool joins : {false, true}) {
           CommandPipes pipes(false);
@@ -257,7 +280,7 @@ TEST_F(ExecServerTest, S42_AWorkingDirectoryOfTheUsersAlone) {
   plan_.directories = {{"/workspace", 0700, 1000, 1000}, {"/run/other", 0700, 0, 0}};
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {
-                     auto server = ExecServer::create(box, false).value();
+                     auto server = ExecServer(box, false);
                      CommandPipes pipes(false);
                      static_cast<void>(server.start(shell("pwd; touch mine"), std::move(pipes.theirs)));
                      std::string text = os::read_all(pipes.output, 100).value() + news_of(server, 1);
@@ -273,7 +296,7 @@ TEST_F(ExecServerTest, S42_AWorkingDirectoryOfTheUsersAlone) {
 TEST_F(ExecServerTest, AStartThatFailsLeavesNothing) {
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {
-                     auto server = ExecServer::create(box, false).value();
+                     auto server = ExecServer(box, false);
                      const auto count = [] {
                        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
                      };

@@ -2,105 +2,92 @@
 #include "init/process_table.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <string>
-#include <string_view>
+#include <utility>
 
 #include "os/files.h"
 
 namespace caisson::init {
 namespace {
 
-constexpr std::size_t longest_stat = 4096;
-
-struct Entry {
-  pid_t pid = 0;
-  pid_t parent = 0;
-};
-
-// The next number of a text, which loses it.
-std::optional<pid_t> take_number(std::string_view& text) noexcept {
-  text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+std::optional<pid_t> number_of(const std::string& name) noexcept {
   pid_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, number);
+  if (error != std::errc() || rest != end) return std::nullopt;
   return number;
 }
 
-std::optional<pid_t> parent_of(os::FdRef proc, pid_t pid) {
-  const auto text = os::read_file_at(proc, std::to_string(pid) + "/stat", longest_stat);
-  if (!text) return std::nullopt;
-  // "PID (NAME) STATE PARENT": the name is of any bytes.
-  const std::size_t end = text->rfind(") ");
-  if (end == std::string::npos || end + 4 > text->size()) return std::nullopt;
-  std::string_view rest = std::string_view(*text).substr(end + 4);
-  return take_number(rest);
-}
-
-std::vector<Entry> all_processes(os::FdRef proc) {
-  std::vector<Entry> all;
-  const auto names = os::names_in(proc);
-  if (!names) return all;
-  for (const std::string& name : *names) {
-    std::string_view rest = name;
-    const auto pid = take_number(rest);
-    if (!pid || !rest.empty()) continue;
-    if (const auto parent = parent_of(proc, *pid)) all.push_back({*pid, *parent});
-  }
-  return all;
-}
-
-// The number may be another process's since we looked: one with another parent is left alone.
-void kill_one(os::FdRef proc, const Entry& entry) {
-  const os::Fd pidfd = os::Fd::adopt(static_cast<int>(::syscall(SYS_pidfd_open, entry.pid, 0)));
-  if (!pidfd || parent_of(proc, entry.pid) != entry.parent) return;
-  ::syscall(SYS_pidfd_send_signal, pidfd.number(), SIGKILL, nullptr, 0);
+bool child_has_ended() noexcept {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0;
 }
 
 }  // namespace
 
-os::Result<ProcessTable> ProcessTable::open(os::FdRef proc) noexcept {
-  os::Fd children = os::Fd::adopt(::openat(proc.number, "thread-self/children", O_RDONLY | O_CLOEXEC));
-  if (!children) return os::last_error();
-  return ProcessTable(proc, std::move(children));
+os::Result<TreeMark> TreeMark::renew(os::FdRef proc) {
+  if (::unshare(CLONE_NEWUTS) != 0) return os::last_error();
+  TreeMark mark;
+  mark.keeps_ = os::Fd::adopt(::openat(proc.number, "self/ns/uts", O_RDONLY | O_CLOEXEC));
+  if (!mark.keeps_) return os::last_error();
+  auto link = os::read_link_at(proc, "self/ns/uts");
+  if (!link) return link.error();
+  mark.link_ = std::move(*link);
+  return mark;
 }
 
-// Only who reaps takes from this list, so that a read of it, in whatever pieces, leaves none out.
-std::vector<pid_t> ProcessTable::children() const {
-  std::string text;
-  char piece[4096];
-  for (;;) {
-    const auto count = os::read_at(children_, piece, sizeof piece, text.size());
-    if (!count || *count == 0) break;
-    text.append(piece, *count);
-  }
-  std::vector<pid_t> pids;
-  std::string_view rest = text;
-  while (const auto pid = take_number(rest)) pids.push_back(*pid);
-  return pids;
+// All are looked at one after the other. One that is overlooked was born meanwhile, by one that was
+// overlooked too; the first of those was there from the beginning and ended before it was looked at. The
+// trees that have lost their roots have new ones among our children, so one of these has ended: it is not
+// reaped yet.
+bool ProcessTable::none_bears(const TreeMark& mark) const {
+  const auto pids = others();
+  return std::none_of(pids.begin(), pids.end(), [&](const auto& pid) { return bears(pid, mark); }) &&
+         !child_has_ended();
 }
 
-void ProcessTable::kill_trees(const std::vector<pid_t>& roots) const {
-  if (roots.empty()) return;
-  const std::vector<Entry> all = all_processes(proc_);
-  std::vector<Entry> doomed;
-  for (const Entry& entry : all) {
-    if (std::find(roots.begin(), roots.end(), entry.pid) != roots.end()) doomed.push_back(entry);
+bool ProcessTable::kill_bearers(const TreeMark& mark) const {
+  bool any = false;
+  for (const std::string& pid : others()) {
+    if (!bears(pid, mark)) continue;
+    any = true;
+    const os::Fd pidfd = os::Fd::adopt(static_cast<int>(::syscall(SYS_pidfd_open, *number_of(pid), 0)));
+    // The number may be another process's since we looked.
+    if (pidfd && bears(pid, mark)) ::syscall(SYS_pidfd_send_signal, pidfd.number(), SIGKILL, nullptr, 0);
   }
-  for (std::size_t i = 0; i < doomed.size(); ++i) {
-    const pid_t parent = doomed[i].pid;
-    for (const Entry& entry : all) {
-      if (entry.parent == parent) doomed.push_back(entry);
-    }
-    kill_one(proc_, doomed[i]);
-  }
+  return any;
+}
+
+// Ended threads have no namespace any more, and the first may end before the others.
+bool ProcessTable::bears(const std::string& pid, const TreeMark& mark) const {
+  const auto first = os::read_link_at(proc_, pid + "/ns/uts");
+  if (first) return *first == mark.link();
+  const auto tasks = os::open_at(proc_, pid + "/task", O_PATH | O_DIRECTORY);
+  const auto threads = tasks ? os::names_in(*tasks) : os::Result<std::vector<std::string>>(tasks.error());
+  if (!threads) return false;
+  return std::any_of(threads->begin(), threads->end(), [&](const std::string& thread) {
+    const auto link = os::read_link_at(*tasks, thread + "/ns/uts");
+    return link && *link == mark.link();
+  });
+}
+
+std::vector<std::string> ProcessTable::others() const {
+  auto names = os::names_in(proc_);
+  if (!names) return {};
+  const pid_t self = ::getpid();
+  std::erase_if(*names, [self](const std::string& name) {
+    const auto number = number_of(name);
+    return !number || *number == self;
+  });
+  return std::move(*names);
 }
 
 }  // namespace caisson::init

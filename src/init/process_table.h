@@ -1,31 +1,53 @@
-// The processes of a box as init sees them: its own children, and whole trees of them.
+// The processes of a box as init sees them, and which of them are one command's.
 #pragma once
 
 #include <sys/types.h>
 
+#include <string>
 #include <vector>
 
 #include "os/fd.h"
 
 namespace caisson::init {
 
-class ProcessTable {
+/// A mark that a process is born with and hands on to all that it starts: its UTS namespace. Nobody in a box
+/// leaves his, for the box's policy of system calls refuses unshare(2), setns(2) and new namespaces by
+/// clone(2).
+class TreeMark {
  public:
-  /// `proc`: the box's /proc, borrowed. ENOENT: the kernel tells of no children (CONFIG_PROC_CHILDREN).
-  static os::Result<ProcessTable> open(os::FdRef proc) noexcept;
+  TreeMark() noexcept = default;
+  /// Gives this process, and so what it starts from now on, a new one: with the host name of the one before.
+  /// Takes CAP_SYS_ADMIN. `proc`: the box's /proc.
+  static os::Result<TreeMark> renew(os::FdRef proc);
 
-  /// The children of this process, which must have one thread and alone reaps them: ended ones that it has
-  /// not reaped included. A tree that lost its root has each of its own new roots here.
-  std::vector<pid_t> children() const;
-
-  /// Sends SIGKILL to the processes of these and to all that descends from them now, parents first. What is
-  /// started meanwhile is for a next call.
-  void kill_trees(const std::vector<pid_t>& roots) const;
+  /// As the links of /proc/PID/ns show it; empty: none.
+  const std::string& link() const noexcept { return link_; }
 
  private:
-  ProcessTable(os::FdRef proc, os::Fd children) noexcept : proc_(proc), children_(std::move(children)) {}
+  std::string link_;
+  os::Fd keeps_;  // Its number is nobody else's as long as this is open.
+};
+
+/// For process 1 of the box, which must have one thread and alone reaps its children. Takes CAP_SYS_PTRACE,
+/// and CAP_KILL.
+class ProcessTable {
+ public:
+  /// `proc`: the box's /proc, borrowed.
+  explicit ProcessTable(os::FdRef proc) noexcept : proc_(proc) {}
+
+  /// Whether no process that bears the mark is left, this one aside. Call it when every ended child is
+  /// reaped: false also when another child has ended meanwhile, for then some may have been overlooked.
+  bool none_bears(const TreeMark& mark) const;
+
+  /// Sends SIGKILL to those that bear it now; whether there were any. What they start meanwhile is for a next
+  /// call.
+  bool kill_bearers(const TreeMark& mark) const;
+
+ private:
+  bool bears(const std::string& pid, const TreeMark& mark) const;
+  std::vector<std::string> others() const;
+
   os::FdRef proc_;
-  os::Fd children_;
 };
 
 }  // namespace caisson::init

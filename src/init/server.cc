@@ -153,9 +153,7 @@ BoxResult<Server::Answer> Server::answer(BuildBox& request, std::vector<os::Fd>&
   auto box = build_box(std::move(request.plan), std::move(descriptors));
   if (!box) return box.error();
   box_ = std::make_unique<Box>(std::move(*box));
-  auto execs = ExecServer::create(*box_, static_cast<bool>(listener_));
-  if (!execs) return execs.error();
-  execs_.emplace(std::move(*execs));
+  execs_.emplace(*box_, static_cast<bool>(listener_));
   files_.emplace(*box_);
   return Answer{Done{}, {}};
 }

@@ -36,8 +36,10 @@ bool set_file_ids(uid_t user, gid_t group) noexcept {
 
 }  // namespace
 
-os::CapabilityMask own_capability_needs() noexcept {
-  return os::capability(CAP_SETUID) | os::capability(CAP_SETGID) | os::capability(CAP_KILL);
+os::CapabilityMask own_capability_needs(const Box& box) noexcept {
+  const os::CapabilityMask always =
+      os::capability(CAP_SETUID) | os::capability(CAP_SETGID) | os::capability(CAP_KILL);
+  return box.cgroups ? always : always | os::capability(CAP_SYS_ADMIN) | os::capability(CAP_SYS_PTRACE);
 }
 
 os::Result<UserRights> UserRights::take(const Box& box) noexcept {
@@ -45,7 +47,7 @@ os::Result<UserRights> UserRights::take(const Box& box) noexcept {
   const bool grouped = !box.groups_settable || set_groups(box.user.groups.size(), box.user.groups.data());
   // The ids first: a change between 0 and another takes capabilities out of effect, or puts them in.
   if (!grouped || !set_file_ids(box.user.uid, box.user.gid)) return os::error_of(EPERM);
-  if (!put_into_effect(own_capability_needs() | (box.user.uid == 0 ? box.capabilities : 0))) {
+  if (!put_into_effect(own_capability_needs(box) | (box.user.uid == 0 ? box.capabilities : 0))) {
     return os::error_of(EPERM);
   }
   return rights;
@@ -57,7 +59,7 @@ UserRights::~UserRights() {
   // What fails here leaves less than init had.
   if (box_ == nullptr) return;
   set_file_ids(box_->ids.uid, box_->ids.gid);
-  put_into_effect(own_capability_needs());
+  put_into_effect(own_capability_needs(*box_));
   if (box_->groups_settable) set_groups(0, nullptr);
 }
 

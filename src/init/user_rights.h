@@ -5,8 +5,9 @@
 
 namespace caisson::init {
 
-/// What init can do by itself, whoever it is: start commands as the box's user and signal them.
-os::CapabilityMask own_capability_needs() noexcept;
+/// What init can do by itself, whoever it is: start commands as the box's user and signal them; where no
+/// cgroup holds them together, mark them and see whose is whose (TreeMark).
+os::CapabilityMask own_capability_needs(const Box& box) noexcept;
 
 /// While it lives, the calling thread has the file system ids, groups and, for user 0, the capabilities of
 /// the box's user (credentials(7), setfsuid(2)): what it opens, makes and enters is what that user could. It

@@ -20,7 +20,7 @@ using testing::ElementsAre;
 
 TEST(DiskRecordTest, IsReplacedWholeOrNotAtAll) {
   test::TemporaryDirectory directory;
-  const os::Fd opened = std::move(*os::open_directory(directory.path()));
+  const os::Fd opened = os::open_directory(directory.path()).value();
   const auto replace = [&](std::string_view text) {
     return replace_disk_record(opened, "new", opened, "record.json", text, 0640);
   };
@@ -38,7 +38,7 @@ TEST(DiskRecordTest, IsReplacedWholeOrNotAtAll) {
 
 TEST(DiskRecordTest, WhatIsNoObjectIsAnError) {
   test::TemporaryDirectory directory;
-  const os::Fd opened = std::move(*os::open_directory(directory.path()));
+  const os::Fd opened = os::open_directory(directory.path()).value();
   EXPECT_EQ(read_disk_record(opened, "none").error(), os::error_of(ENOENT));
   for (const char* text : {"", "[]", "{", "7", R"({"a": })"}) {
     test::put(directory / "record", text);

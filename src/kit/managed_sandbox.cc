@@ -48,8 +48,8 @@ Awaitable<std::shared_ptr<SandboxSession>> create_checked(std::shared_ptr<Sessio
   {
     const SessionTable::ProviderCall call(table);
     table->hooks().check_enforceable(record.spec);
+    record.id = table->hooks().new_session_id(record.spec);
   }
-  record.id = os::random_hex_id();
   record.created_at = table->options().clock->utc();
   const BootTime created = table->options().clock->now();
   const Strand strand = asio::make_strand(executor);
@@ -122,6 +122,7 @@ Awaitable<std::vector<SandboxSessionInfo>> list_infos(std::shared_ptr<SessionTab
 ManagedSandbox::ManagedSandbox(ManagedOptions options) {
   ProviderHooks hooks{
       [this](const SandboxSessionSpec& spec) { check_enforceable(spec); },
+      [this](const SandboxSessionSpec& spec) { return new_session_id(spec); },
       [this](const SessionRecord& record) { return create_resources(record); },
       [this](const SessionRecord& record, std::shared_ptr<SessionBox> box, Disposal disposal) {
         return destroy_resources(record, std::move(box), disposal);
@@ -130,6 +131,8 @@ ManagedSandbox::ManagedSandbox(ManagedOptions options) {
 }
 
 ManagedSandbox::~ManagedSandbox() = default;
+
+std::string ManagedSandbox::new_session_id(const SandboxSessionSpec& /*spec*/) { return os::random_hex_id(); }
 
 Awaitable<std::shared_ptr<SandboxSession>> ManagedSandbox::create_session(SandboxSessionSpec spec) {
   return create_checked(table_, std::move(spec), executor());

@@ -23,6 +23,7 @@ class ManagedSession;
 /// What the table asks of its provider; the calls of ManagedSandbox that only it may make.
 struct ProviderHooks {
   std::function<void(const SandboxSessionSpec&)> check_enforceable;
+  std::function<std::string(const SandboxSessionSpec&)> new_session_id;
   std::function<Awaitable<std::shared_ptr<SessionBox>>(const SessionRecord&)> create_resources;
   std::function<Awaitable<void>(const SessionRecord&, std::shared_ptr<SessionBox>, Disposal)>
       destroy_resources;

@@ -67,6 +67,10 @@ class ManagedSandbox : public Sandbox {
   /// Throws SandboxSpecRejectedError (not_enforceable, use reject()) for what this provider cannot enforce
   /// (S-15). Called before any resource exists, with the effective spec.
   virtual void check_enforceable(const SandboxSessionSpec& spec) const = 0;
+  /// The id of a session that is about to be created: 32 random lowercase hex digits (S-28) that none had
+  /// before. For a provider that makes what sessions need ahead of them, and gave it its id then.
+  /// create_resources() follows, unless the caller gives up.
+  virtual std::string new_session_id(const SandboxSessionSpec& spec);
   /// Makes what a session needs; on failure nothing is left (S-27).
   virtual Awaitable<std::shared_ptr<SessionBox>> create_resources(const SessionRecord& record) = 0;
   /// Removes it again; called once the session's processes are gone, again after a failure, and with

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 
 #include "os/files.h"
 #include "providers/container/box_bed_test.h"
 #include "providers/container/fake_init_test.h"
+#include "tests/support/eventually.h"
 
 namespace caisson::container {
 namespace {
@@ -177,16 +179,21 @@ class LyingInitTest : public testing::Test {
     return failure_of([&] { read_ = bed_.read(box, "file"); });
   }
   std::string outcome_of_writing(os::FdRef passed) {
+    std::atomic<bool> heard = false;
     FakeInit fake([&](FakeInit& init) {
       greet(init);
       init.say(init.expect<init::BeginPut>().number, init::PutOpened{1}, {passed});
       const auto next = init.next();
       aborted_ = next && std::holds_alternative<init::AbortPut>(next->request);
+      heard = true;
       if (next) init.say(next->number, init::Done());
       init.drain();
     });
     const auto box = connect(fake);
-    return failure_of([&] { bed_.put(box, "file", "data"); });
+    const std::string outcome = failure_of([&] { bed_.put(box, "file", "data"); });
+    // What it is told when the call has ended already.
+    EXPECT_TRUE(test::eventually([&] { return heard.load(); }));
+    return outcome;
   }
   BoxBed bed_;
   std::string read_;

@@ -6,6 +6,7 @@
 #include "caisson/providers/container.h"
 #include "contract/quote.h"
 #include "os/identity.h"
+#include "providers/container/box_pool.h"
 #include "providers/container/container_box.h"
 #include "providers/container/container_core.h"
 #include "providers/container/recovery.h"
@@ -81,6 +82,11 @@ struct RemoveJob {
   bool undo;
   bool remove_workspace;
 };
+struct PassOnJob {
+  void operator()() const { on_disk->pass_on(*record); }
+  std::shared_ptr<SessionOnDisk> on_disk;
+  const kit::SessionRecord* record;
+};
 struct RemoveVolumeJob {
   void operator()() const { Volume::remove_when_unused(*state->storage, *key); }
   std::shared_ptr<State> state;
@@ -96,12 +102,20 @@ Awaitable<std::vector<std::string>> recover_state(std::shared_ptr<State> state) 
   co_return co_await state->core->sessions().run(std::move(job));
 }
 
-Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> state,
-                                                         kit::SessionRecord record,
-                                                         boost::asio::any_io_executor executor) {
+// Takes back what a session has on disk when the coroutine that makes it is not run to its end.
+struct Unfinished {
+  ~Unfinished() {
+    if (on_disk) on_disk->abandon();
+  }
+  std::shared_ptr<SessionOnDisk> on_disk;
+};
+
+Awaitable<std::shared_ptr<ContainerBox>> make_session(std::shared_ptr<State> state, kit::SessionRecord record,
+                                                      boost::asio::any_io_executor executor) {
   MakeOnDisk make{state, &record};
   Held held;
   held.on_disk = co_await state->core->sessions().run(std::move(make));
+  Unfinished unfinished{held.on_disk};
   std::exception_ptr failure;
   try {
     BoxRequest request;
@@ -114,6 +128,7 @@ Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> 
     if (record.spec.memory_mb) request.memory = static_cast<std::uint64_t>(*record.spec.memory_mb) << 20U;
     auto box = co_await make_box(state->core, std::move(request), std::move(executor));
     held.process = box->process();
+    unfinished.on_disk.reset();
     state->remember(record.id, std::move(held));
     co_return box;
   } catch (...) {
@@ -121,7 +136,7 @@ Awaitable<std::shared_ptr<kit::SessionBox>> make_session(std::shared_ptr<State> 
   }
   // Not cancelled with what it cleans up after.
   co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
-  AbandonJob abandon{held.on_disk};
+  AbandonJob abandon{std::exchange(unfinished.on_disk, nullptr)};
   co_await state->core->sessions().run(std::move(abandon));
   std::rethrow_exception(failure);
 }
@@ -142,11 +157,55 @@ Awaitable<void> end_session(std::shared_ptr<State> state, kit::SessionRecord rec
   state->forget(id);
 }
 
+// A session that waits in the pool, or a new one.
+Awaitable<std::shared_ptr<kit::SessionBox>> provide_session(std::shared_ptr<State> state,
+                                                            std::shared_ptr<BoxPool> pool,
+                                                            kit::SessionRecord record,
+                                                            boost::asio::any_io_executor executor) {
+  std::shared_ptr<ContainerBox> box = pool->take(record.id);
+  if (!box) {
+    box = co_await make_session(state, std::move(record), std::move(executor));
+    pool->refill();
+    co_return box;
+  }
+  std::exception_ptr failure;
+  try {
+    PassOnJob pass_on{state->find(record.id).on_disk, &record};
+    co_await state->core->sessions().run(std::move(pass_on));
+    pool->refill();
+    co_return box;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
+  co_await end_session(state, std::move(record), kit::Disposal::undo);
+  std::rethrow_exception(failure);
+}
+
+std::shared_ptr<BoxPool> open_pool(const std::shared_ptr<State>& state, const kit::ManagedOptions& options) {
+  BoxPool::Work work;
+  work.make = [state, executor = options.executor](kit::SessionRecord record) {
+    return make_session(state, std::move(record), executor);
+  };
+  work.end = [state](kit::SessionRecord record) {
+    return end_session(state, std::move(record), kit::Disposal::undo);
+  };
+  work.end_now = [state](const std::string& id) {
+    RemoveJob{state->find(id), true, false}();
+    state->forget(id);
+  };
+  return std::make_shared<BoxPool>(state->core->settings().pool_size, options.executor, options.clock,
+                                   options.log, std::move(work));
+}
+
 class ContainerSandbox final : public kit::ManagedSandbox {
  public:
   ContainerSandbox(kit::ManagedOptions options, std::shared_ptr<State> state)
-      : ManagedSandbox(std::move(options)), state_(std::move(state)) {}
-  ~ContainerSandbox() override { close(); }
+      : ManagedSandbox(options), state_(std::move(state)), pool_(open_pool(state_, options)) {}
+  ~ContainerSandbox() override {
+    close();
+    if (!state_->core->forked()) pool_->close();
+  }
 
   std::string_view name() const noexcept override { return "container"; }
   Awaitable<std::vector<std::string>> recover_orphans() override { return recover_state(state_); }
@@ -170,8 +229,12 @@ class ContainerSandbox final : public kit::ManagedSandbox {
     if (spec.memory_mb) require_cap(os::CgroupController::memory, "memory_mb");
   }
 
+  std::string new_session_id(const SandboxSessionSpec& spec) override {
+    auto waiting = pool_->reserve(spec);
+    return waiting ? std::move(*waiting) : ManagedSandbox::new_session_id(spec);
+  }
   Awaitable<std::shared_ptr<kit::SessionBox>> create_resources(const kit::SessionRecord& record) override {
-    return make_session(state_, record.clone(), executor());
+    return provide_session(state_, pool_, record.clone(), executor());
   }
   Awaitable<void> destroy_resources(const kit::SessionRecord& record, std::shared_ptr<kit::SessionBox>,
                                     kit::Disposal disposal) override {
@@ -185,6 +248,7 @@ class ContainerSandbox final : public kit::ManagedSandbox {
   }
 
   std::shared_ptr<State> state_;
+  std::shared_ptr<BoxPool> pool_;
 };
 
 }  // namespace

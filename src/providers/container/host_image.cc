@@ -35,6 +35,9 @@ constexpr os::KernelVersion tmpfs_user_attributes{6, 6};
 constexpr const char* box_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 // runc's defaults (libcontainer/SPEC.md, and those that Docker and containerd give it).
+// Files of this machine that a box of image `host` gets copies of.
+constexpr const char* host_texts[] = {"/etc/ld.so.cache", "/etc/localtime"};
+
 constexpr const char* masked_paths[] = {"/proc/acpi",
                                         "/proc/asound",
                                         "/proc/interrupts",
@@ -266,7 +269,7 @@ class Planner {
     file("/etc/passwd", host_passwd);
     file("/etc/group", host_group);
     file("/etc/nsswitch.conf", host_nsswitch);
-    for (const char* path : {"/etc/ld.so.cache", "/etc/localtime"}) {
+    for (const char* path : host_texts) {
       if (std::string text = text_of(path); !text.empty()) file(path, std::move(text));
     }
   }
@@ -361,6 +364,20 @@ PlanResult<Image> find_image(const std::string& name, const ContainerSettings& s
 PlanResult<PlannedBox> plan_box(const ContainerSettings& settings, const Image& image, const BoxShape& shape,
                                 os::FdRef box_user_namespace) {
   return Planner(settings, image, shape).make(box_user_namespace);
+}
+
+std::string host_image_version() {
+  std::string version;
+  for (const char* path : host_texts) {
+    const auto file = os::open_for_reading(path);
+    const auto is = file ? os::status(file->fd) : os::Result<os::FileStatus>(file.error());
+    if (is) {
+      version += std::to_string(is->st_ino) + "," + std::to_string(is->st_size) + "," +
+                 std::to_string(is->st_mtim.tv_sec) + "," + std::to_string(is->st_mtim.tv_nsec);
+    }
+    version += ";";
+  }
+  return version;
 }
 
 init::BoxUser root_of(std::string_view passwd) {

@@ -59,6 +59,9 @@ inline constexpr const char* box_workspace = "/workspace";
 PlanResult<PlannedBox> plan_box(const ContainerSettings& settings, const Image& image, const BoxShape& shape,
                                 os::FdRef box_user_namespace);
 
+/// Changes when what plan_box() copies of this machine for image `host` does. Blocking, some microseconds.
+std::string host_image_version();
+
 /// The user of a passwd(5) text whose id is 0; root with home /root where there is none.
 init::BoxUser root_of(std::string_view passwd);
 

@@ -122,13 +122,13 @@ void SessionOnDisk::write_record() {
   if (!written) fail_root(storage_->layout->runtime_directory, "writing a session's record", written.error());
 }
 
-void SessionOnDisk::set_cgroups(SessionCgroups cgroups) {
+void SessionOnDisk::pass_on(const kit::SessionRecord& session) {
   const std::lock_guard lock(mutex_);
-  std::swap(cgroups_, cgroups);
+  kit::SessionRecord before = std::exchange(session_, without_environment(session));
   try {
     write_record();
   } catch (...) {
-    std::swap(cgroups_, cgroups);
+    session_ = std::move(before);
     throw;
   }
 }

@@ -21,7 +21,7 @@ namespace caisson::container {
 class SessionOnDisk {
  public:
   /// Makes it for `owner`, this process. `cgroups`: those that will be made for it, called cgroup_name(), as
-  /// far as that is known by now (set_cgroups). Throws root_unusable, workspace_conflict, unavailable, or
+  /// they will be. Throws root_unusable, workspace_conflict, unavailable, or
   /// SandboxSpecRejectedError where a persistent workspace would have no bound, leaving nothing.
   SessionOnDisk(std::shared_ptr<const Storage> storage, const kit::SessionRecord& session,
                 const os::ProcessIdentity& owner, SessionCgroups cgroups = {});
@@ -36,8 +36,9 @@ class SessionOnDisk {
   /// A directory of the session's own (0700), for sockets and the like. `session.json` in it is taken.
   std::string state_path() const { return storage_->layout->state_path(id_); }
 
-  /// Records the session's cgroups, which are not made yet. Throws root_unusable; what was recorded stays.
-  void set_cgroups(SessionCgroups cgroups);
+  /// Records the session that has it from now on, of the same id and ephemeral too. Throws root_unusable;
+  /// what was recorded stays.
+  void pass_on(const kit::SessionRecord& session);
 
   /// Removes it, once no process of the session is left and its cgroups are removed; a persistent workspace
   /// too when `remove_workspace`. Throws removal_failed; then call it again.
@@ -53,9 +54,9 @@ class SessionOnDisk {
 
   const std::shared_ptr<const Storage> storage_;
   const std::string id_;
-  const kit::SessionRecord session_;  // Without its environment.
+  kit::SessionRecord session_;  // Without its environment.
   const os::ProcessIdentity owner_;
-  SessionCgroups cgroups_;
+  const SessionCgroups cgroups_;
   std::mutex mutex_;  // A sandbox that closes removes what a stuck removal may still be at.
   os::Fd lock_;
   os::Fd state_;

@@ -78,19 +78,19 @@ TEST_F(SessionStateTest, D7_ItsRecordSaysAllButTheEnvironment) {
   EXPECT_EQ(read_session_record(*storage_->layout, std::string(32, '1')).error(), os::error_of(ENOENT));
 }
 
-TEST_F(SessionStateTest, D7_ItsCgroupsAreRecordedWhenTheyAreKnown) {
-  const auto session = make(ephemeral('1'));
-  const auto recorded = [&] { return read_session_record(*storage_->layout, std::string(32, '1'))->cgroups; };
-  EXPECT_EQ(recorded(), SessionCgroups());
-  const SessionCgroups first{"/sys/fs/cgroup/a", {}};
-  session->set_cgroups(first);
-  EXPECT_EQ(recorded(), first);
+TEST_F(SessionStateTest, D7_WhoseItIsByNowIsRecorded) {
+  const auto session = make(ephemeral('1'), {"/sys/fs/cgroup/a", {}});
+  kit::SessionRecord later = ephemeral('1');
+  later.spec.labels = {{"team", "blue"}};
+  session->pass_on(later);
+  const std::string text = record('1');
+  EXPECT_THAT(text, AllOf(HasSubstr(R"("team":"blue")"), HasSubstr("/sys/fs/cgroup/a"),
+                          HasSubstr(R"("ids":{"first_user":)"), Not(HasSubstr("canary"))));
   {
     const test::Faults fault(no_bounds({test::error_at("record.rename", ENOSPC)}));
-    EXPECT_EQ(code_of_call([&] { session->set_cgroups({"/sys/fs/cgroup/b", {}}); }),
-              ErrorCode::root_unusable);
+    EXPECT_EQ(code_of_call([&] { session->pass_on(ephemeral('1')); }), ErrorCode::root_unusable);
   }
-  EXPECT_EQ(recorded(), first) << "what was recorded stays";
+  EXPECT_EQ(record('1'), text) << "what was recorded stays";
   EXPECT_THAT(entries_of(session->state_path()), testing::ElementsAre("session.json"));
   session->remove(false);
 }

@@ -68,17 +68,18 @@ class StorageCrashTest : public testing::TestWithParam<bool> {
     attempt([&] { storage = bed.open(true); });
     attempt([&] { static_cast<void>(recover(*storage, {})); });
     std::map<char, std::unique_ptr<SessionOnDisk>> sessions;
-    const auto create = [&](const kit::SessionRecord& session) {
+    const auto create = [&](const kit::SessionRecord& session, const SessionCgroups& cgroups = {}) {
       attempt([&] {
-        sessions[session.id[0]] = std::make_unique<SessionOnDisk>(storage, session, os::own_identity());
+        sessions[session.id[0]] =
+            std::make_unique<SessionOnDisk>(storage, session, os::own_identity(), cgroups);
       });
     };
-    create(ephemeral('1'));
+    create(ephemeral('1'), cgroups_of('1'));
     create(persistent('2', "doomed"));
     create(persistent('3', "doomed"));
     create(persistent('4', "keep"));
     create(persistent('5', "undone"));
-    attempt([&] { sessions.at('1')->set_cgroups(cgroups_of('1')); });
+    attempt([&] { sessions.at('1')->pass_on(ephemeral('1')); });
     if (!place_.empty()) fs::create_directories(cgroups_of('1').unified + "/execs");
     if (!fs::exists(bed.volume("keep") + "/file")) put(bed.volume("keep") + "/file", "work");
     if (!place_.empty())
