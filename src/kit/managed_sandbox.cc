@@ -117,6 +117,11 @@ Awaitable<std::vector<SandboxSessionInfo>> list_infos(std::shared_ptr<SessionTab
   co_return infos;
 }
 
+Awaitable<void> as_provider_call(std::unique_ptr<SessionTable::ProviderCall> call, Awaitable<void> work) {
+  co_await std::move(work);
+  call.reset();
+}
+
 }  // namespace
 
 ManagedSandbox::ManagedSandbox(ManagedOptions options) {
@@ -169,6 +174,16 @@ void ManagedSandbox::close() noexcept {
   // All are told before the first is waited for.
   for (const auto& session : left) session->kill_execs();
   for (const auto& session : left) session->end_blocking();
+}
+
+void ManagedSandbox::run_in_background(Awaitable<void> work, const char* what) {
+  std::unique_ptr<SessionTable::ProviderCall> call;
+  try {
+    call = std::make_unique<SessionTable::ProviderCall>(table_);
+  } catch (const SandboxError&) {
+    return;  // It is closed.
+  }
+  spawn_task(executor(), as_provider_call(std::move(call), std::move(work)), log(), what);
 }
 
 void ManagedSandbox::reject(const std::string& facet) {

@@ -18,6 +18,17 @@ Workers::Workers(std::size_t threads)
 
 Workers::~Workers() { join(); }
 
+void Workers::wait_idle() noexcept {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return calls_ == 0; });
+}
+
+void Workers::count(int change) noexcept {
+  const std::lock_guard lock(mutex_);
+  calls_ += change;
+  if (calls_ == 0) idle_.notify_all();
+}
+
 void Workers::join() noexcept {
   open_.reset();
   for (std::thread& thread : threads_) thread.join();

@@ -46,19 +46,31 @@ struct Candidate {
   std::string how;
 };
 
-// From our own cgroup up, and then as root.
+// Our own cgroup and those above it, the nearest first.
+std::vector<std::string> upward(const CgroupPosition& position) {
+  std::vector<std::string> directories;
+  for (std::string directory = position.own; !directory.empty(); directory.resize(directory.rfind('/'))) {
+    directories.push_back(directory);
+    if (directory == position.mount) break;
+  }
+  return directories;
+}
+
+// What was delegated, what else a user may change, and then as root. A delegated subtree is better than a
+// part of it, in which we may be ourselves: no controller can be had beneath that.
 std::vector<Candidate> candidates_of(const CgroupPosition& position) {
   const bool root = ::geteuid() == 0;
   std::vector<Candidate> candidates;
-  std::string directory = position.own;
-  while (!directory.empty()) {
+  const std::vector<std::string> directories = upward(position);
+  for (const std::string& directory : directories) {
     if (is_delegated(directory) && is_common_ground(directory)) {
       candidates.push_back({directory, "a subtree delegated to this process"});
-    } else if (!root && is_common_ground(directory)) {
+    }
+  }
+  for (const std::string& directory : directories) {
+    if (!root && !is_delegated(directory) && is_common_ground(directory)) {
       candidates.push_back({directory, "a subtree that this user may change"});
     }
-    if (directory == position.mount) break;
-    directory.resize(directory.rfind('/'));
   }
   // As root in a cgroup that Caisson made for a command: inside it, so that the end of that command ends ours
   // too.

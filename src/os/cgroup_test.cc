@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -186,6 +187,30 @@ TEST_F(CgroupPlaceDeathTest, D4_AnOrdinaryUsersOwnSubtreeServes) {
       std::string(std::filesystem::path(own.directory).parent_path()) + "/" + pool_name();
   ASSERT_TRUE(std::filesystem::create_directory(subtree));
   EXPECT_EXIT(use_a_delegated_subtree(subtree), testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(remove_cgroup_tree(subtree, std::chrono::seconds(5)));
+}
+
+// As a service manager delegates: the subtree is marked, and he is in a leaf of it, which is his too.
+[[noreturn]] void use_a_delegated_subtree_from_a_leaf(const std::string& subtree) {
+  std::ofstream(subtree + "/self/cgroup.procs") << "0" << std::flush;
+  for (const char* path : {"", "/cgroup.procs", "/self", "/self/cgroup.procs"}) {
+    if (::chown((subtree + path).c_str(), 65534, 65534) != 0) _exit(2);
+  }
+  if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) _exit(2);
+  const auto found = find_cgroup_place();
+  if (!found) _exit(3);
+  _exit(found->directory == subtree + "/caisson" ? 0 : 4);
+}
+
+TEST_F(CgroupPlaceDeathTest, D4_TheDelegatedSubtreeIsBetterThanOnesOwnLeafInIt) {
+  if (::geteuid() != 0) return;
+  const std::string subtree = test::writable_cgroup() + "/" + pool_name();
+  ASSERT_TRUE(std::filesystem::create_directories(subtree + "/self"));
+  // Without a mark the nearest serves: the control.
+  EXPECT_EXIT(use_a_delegated_subtree_from_a_leaf(subtree), testing::ExitedWithCode(4), "");
+  ASSERT_EQ(::setxattr(subtree.c_str(), "trusted.delegate", "1", 1, 0), 0) << last_error().message();
+  ASSERT_EQ(::setxattr(subtree.c_str(), "user.delegate", "1", 1, 0), 0) << last_error().message();
+  EXPECT_EXIT(use_a_delegated_subtree_from_a_leaf(subtree), testing::ExitedWithCode(0), "");
   EXPECT_TRUE(remove_cgroup_tree(subtree, std::chrono::seconds(5)));
 }
 

@@ -7,6 +7,7 @@
 
 #include "os/explained.h"
 #include "os/fd.h"
+#include "os/id_map.h"
 
 namespace caisson::os {
 
@@ -16,7 +17,12 @@ struct ProgramRun {
   std::string_view
       directories;  ///< Where it may be, as in PATH. The caller's own is not asked: it may be another user's.
   std::vector<std::string> argv;
-  FdRef input = {};  ///< Its descriptor 0, for it to read or write; nothing to read when not given.
+  FdRef input = {};      ///< Its descriptor 0, for it to read or write; nothing to read when not given.
+  FdRef directory = {};  ///< Its working directory, when given.
+  /// When given, it runs in a user namespace with these maps and has every capability there, which are those
+  /// of root over files of mapped ids. The caller's own ids must be mapped too, for it has them still. Takes
+  /// some ms more, and no `input`.
+  const IdMaps* ids = nullptr;
 };
 /// Starts it without an environment, and waits. Errors: ENOENT, saying what to install, where there is none;
 /// EIO for one that fails, with what it says (up to 4 KiB of its output); else that of the call which failed.

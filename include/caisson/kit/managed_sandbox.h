@@ -84,6 +84,10 @@ class ManagedSandbox : public Sandbox {
   /// it while the primitives can still be called. Idempotent.
   void close() noexcept;
 
+  /// Starts work of the provider's own on the executor, which close() waits for as for a call under way;
+  /// nothing once the sandbox is closed. What it throws is logged: `what` was being done.
+  void run_in_background(Awaitable<void> work, const char* what);
+
   boost::asio::any_io_executor executor() const;
   [[noreturn]] static void reject(const std::string& facet);
 

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -395,52 +396,67 @@ TEST_F(BoxCgroupTest, S44_WithoutDescriptorsALeafIsToBeTriedAgain) {
 
 // --- ordinary users
 
-// Takes a subtree as an ordinary user, who may not change v1 hierarchies.
-[[noreturn]] void use_as_a_user(const std::string& subtree) {
-  std::ofstream(subtree + "/cgroup.procs") << "0" << std::flush;
-  for (const char* file : {"", "/cgroup.procs"}) {
-    if (::chown((subtree + file).c_str(), 65534, 65534) != 0) ::_exit(2);
+// What an ordinary user sees of boxes in a subtree that was delegated to him, where he is in a leaf of it.
+std::string as_a_user(const std::string& subtree) {
+  std::ofstream(subtree + "/self/cgroup.procs") << "0" << std::flush;
+  for (const char* file : {"", "/cgroup.procs", "/cgroup.subtree_control", "/self", "/self/cgroup.procs"}) {
+    if (::chown((subtree + file).c_str(), 65534, 65534) != 0) return "chown";
   }
-  if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(3);
+  if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return "ids";
   ::prctl(PR_SET_DUMPABLE, 1);  // As a user's own program is.
   kit::Workers workers(1);
-  auto cgroups = BoxCgroups::open(workers);
-  if (!cgroups) ::_exit(4);
-  const auto& why = (*cgroups)->obstacle(memory);
-  if (why.empty() || why.find("run as root") == std::string::npos) ::_exit(5);
-  try {
-    (*cgroups)->make(os::new_cgroup_name(), {{}, 64 * mebibyte, {}}, {65534, 65534});
-    ::_exit(6);
-  } catch (const SandboxError& error) {
-    if (error.code() != ErrorCode::not_enforceable ||
-        !std::string(error.what()).starts_with("provider cannot enforce: a cap of memory")) {
-      ::_exit(7);
+  const auto opened = BoxCgroups::open(workers);
+  if (!opened) return opened.error();
+  BoxCgroups& cgroups = **opened;
+  os::CgroupCaps caps;
+  const std::string& why = cgroups.obstacle(memory);
+  if (why.empty()) {
+    caps.memory = 48 * mebibyte;
+  } else {
+    if (why.find("run as root") == std::string::npos) return why;
+    try {
+      cgroups.make(os::new_cgroup_name(), {{}, 64 * mebibyte, {}}, {65534, 65534});
+      return "a cap that cannot be kept";
+    } catch (const SandboxError& error) {
+      if (error.code() != ErrorCode::not_enforceable) return error.what();
+      const std::string said = error.what();
+      if (!said.starts_with("provider cannot enforce: a cap of memory")) return said;
     }
   }
-  init::BoxPlan plan = init::host_plan();
-  CgroupBed bed((*cgroups)->make(os::new_cgroup_name(), {}, {65534, 65534}), plan, os::single_id_maps(0, 0));
-  if (!bed.failure.empty()) {
-    std::cerr << bed.failure << std::endl;
-    ::_exit(8);
-  }
+  CgroupBed bed(cgroups.make(os::new_cgroup_name(), caps, {65534, 65534}), init::host_plan(),
+                os::single_id_maps(0, 0));
+  if (!bed.failure.empty()) return bed.failure;
   auto ended = bed.finish(bed.start("grep 0:: /proc/self/cgroup"));
-  if (ended.out != "0::/../execs/" + name_of(ended.running.leaf) + "\n") {
-    std::cerr << ended.out << ended.end << std::endl;
-    ::_exit(9);
+  if (ended.out != "0::/../execs/" + name_of(ended.running.leaf) + "\n") return ended.out + ended.end;
+  if (caps.memory) {
+    ended = bed.finish(bed.start("exec tail /dev/zero"));
+    if (ended.end != "signal 9" || ended.running.leaf.oom_kills() != 1) return "no cap: " + ended.end;
   }
   auto running = bed.start("setsid sleep 1000 & echo; wait");
-  if (!CgroupBed::is_ready(running) || !*running.leaf.populated()) ::_exit(10);
-  if (!running.leaf.kill() || !test::eventually([&] { return !*running.leaf.populated(); })) ::_exit(11);
+  if (!CgroupBed::is_ready(running) || !*running.leaf.populated()) return running.failure + "not ready";
+  if (!running.leaf.kill() || !test::eventually([&] { return !*running.leaf.populated(); })) return "alive";
   const std::string path = bed.cgroup->paths().unified;
   bed.cgroup.reset();
-  ::_exit(fs::exists(path) ? 12 : 0);
+  return fs::exists(path) ? "left" : "fine";
+}
+
+[[noreturn]] void say_as_a_user(const std::string& subtree) {
+  std::cerr << as_a_user(subtree) << std::endl;
+  ::_exit(0);
 }
 
 using BoxCgroupDeathTest = BoxCgroupTest;
-TEST_F(BoxCgroupDeathTest, D4_AnOrdinaryUsersExecsJoinLeavesAndHaveNoCaps) {
-  const std::string subtree = test::writable_cgroup() + "/" + os::new_cgroup_name();
-  ASSERT_TRUE(fs::create_directory(subtree));
-  EXPECT_EXIT(use_as_a_user(subtree), testing::ExitedWithCode(0), "");
+TEST_F(BoxCgroupDeathTest, D4_AnOrdinaryUsersExecsJoinLeavesOfASubtreeOfHis) {
+  const std::string mount = test::writable_cgroup();
+  const std::string subtree = mount + "/" + os::new_cgroup_name();
+  ASSERT_TRUE(fs::create_directories(subtree + "/self"));
+  ASSERT_EQ(::setxattr(subtree.c_str(), "user.delegate", "1", 1, 0), 0);
+  // With controllers, where v2 has any.
+  const auto available = os::available_controllers(mount);
+  if (available) {
+    EXPECT_TRUE(os::enable_controllers(mount, *available));
+  }
+  EXPECT_EXIT(say_as_a_user(subtree), testing::ExitedWithCode(0), "^fine\n$");
   EXPECT_TRUE(os::remove_cgroup_tree(subtree, 5s));
 }
 

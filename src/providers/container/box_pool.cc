@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "kit/strand.h"
 #include "os/clock.h"
 #include "providers/container/host_image.h"
 
@@ -19,13 +18,8 @@ kit::SessionRecord ended(const std::string& id) {
 
 }  // namespace
 
-BoxPool::BoxPool(std::size_t size, boost::asio::any_io_executor executor, std::shared_ptr<kit::Clock> clock,
-                 kit::Log log, Work work)
-    : size_(size),
-      executor_(std::move(executor)),
-      clock_(std::move(clock)),
-      log_(std::move(log)),
-      work_(std::move(work)) {}
+BoxPool::BoxPool(std::size_t size, std::shared_ptr<kit::Clock> clock, kit::Log log, Work work)
+    : size_(size), clock_(std::move(clock)), log_(std::move(log)), work_(std::move(work)) {}
 
 std::optional<std::string> BoxPool::reserve(const SandboxSessionSpec& spec) {
   const bool like_them = spec.image == host_image && spec.durability == SandboxDurability::ephemeral &&
@@ -60,10 +54,10 @@ std::shared_ptr<ContainerBox> BoxPool::take(const std::string& id) {
 void BoxPool::refill() {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_ || filling_ || ready_.size() >= size_) return;
+    if (stopped_ || filling_ || ready_.size() >= size_) return;
     filling_ = true;
   }
-  kit::spawn_task(executor_, fill(shared_from_this()), log_, "making boxes ahead");
+  work_.run_in_background(fill(shared_from_this()), "making boxes ahead");
 }
 
 Awaitable<void> BoxPool::fill(std::shared_ptr<BoxPool> self) {
@@ -102,14 +96,14 @@ kit::SessionRecord BoxPool::new_record() const {
 // Whether another is to be made.
 bool BoxPool::begin_one() {
   const std::lock_guard lock(mutex_);
-  if (!closed_ && ready_.size() < size_) return true;
+  if (!stopped_ && ready_.size() < size_) return true;
   filling_ = false;
   return false;
 }
 
 bool BoxPool::keep(Waiting& waiting) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return false;
+  if (stopped_) return false;
   // The oldest is passed on first.
   ready_.insert(ready_.begin(), std::move(waiting));
   return true;
@@ -121,14 +115,18 @@ void BoxPool::stop_filling() noexcept {
 }
 
 void BoxPool::end_soon(const std::string& id) {
-  kit::spawn_task(executor_, work_.end(ended(id)), log_, "ending a box that was made ahead");
+  work_.run_in_background(work_.end(ended(id)), "ending a box that was made ahead");
 }
 
-void BoxPool::close() noexcept {
+void BoxPool::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+}
+
+void BoxPool::end_all() noexcept {
   std::vector<std::string> left;
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
     for (Waiting& waiting : ready_) left.push_back(std::move(waiting.id));
     for (auto& [id, box] : reserved_) left.push_back(id);
     ready_.clear();

@@ -26,12 +26,13 @@ class BoxPool : public std::enable_shared_from_this<BoxPool> {
     /// Makes a session's box, and ends it. As the provider's create_resources() and destroy_resources().
     std::function<Awaitable<std::shared_ptr<ContainerBox>>(kit::SessionRecord)> make;
     std::function<Awaitable<void>(kit::SessionRecord)> end;
-    /// Ends it too, blocking; for a pool that closes.
+    /// Runs work that the provider waits for before it closes.
+    std::function<void(Awaitable<void>, const char* what)> run_in_background;
+    /// Ends one too, blocking; for a pool that closes.
     std::function<void(const std::string& id)> end_now;
   };
-  /// Of `size` boxes at most. Their work is done on `executor`.
-  BoxPool(std::size_t size, boost::asio::any_io_executor executor, std::shared_ptr<kit::Clock> clock,
-          kit::Log log, Work work);
+  /// Of `size` boxes at most.
+  BoxPool(std::size_t size, std::shared_ptr<kit::Clock> clock, kit::Log log, Work work);
 
   /// The id of one that such a session can have, set aside for it, if there is one.
   std::optional<std::string> reserve(const SandboxSessionSpec& spec);
@@ -40,8 +41,10 @@ class BoxPool : public std::enable_shared_from_this<BoxPool> {
   std::shared_ptr<ContainerBox> take(const std::string& id);
   /// Makes what is missing, in the background, one after the other; returns at once.
   void refill();
-  /// Ends all that nobody took, blocking, and makes no more. Idempotent.
-  void close() noexcept;
+  /// Begins no other box.
+  void stop() noexcept;
+  /// Ends all that nobody took, blocking, once none is being made.
+  void end_all() noexcept;
 
  private:
   struct Waiting {
@@ -58,7 +61,6 @@ class BoxPool : public std::enable_shared_from_this<BoxPool> {
   void stop_filling() noexcept;
 
   const std::size_t size_;
-  const boost::asio::any_io_executor executor_;
   const std::shared_ptr<kit::Clock> clock_;
   const kit::Log log_;
   const Work work_;
@@ -67,7 +69,7 @@ class BoxPool : public std::enable_shared_from_this<BoxPool> {
   std::vector<Waiting> ready_;
   std::map<std::string, std::shared_ptr<ContainerBox>> reserved_;
   bool filling_ = false;
-  bool closed_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace caisson::container

@@ -182,8 +182,12 @@ Awaitable<std::shared_ptr<kit::SessionBox>> provide_session(std::shared_ptr<Stat
   std::rethrow_exception(failure);
 }
 
-std::shared_ptr<BoxPool> open_pool(const std::shared_ptr<State>& state, const kit::ManagedOptions& options) {
+using RunInBackground = std::function<void(Awaitable<void>, const char*)>;
+
+std::shared_ptr<BoxPool> open_pool(const std::shared_ptr<State>& state, const kit::ManagedOptions& options,
+                                   RunInBackground run_in_background) {
   BoxPool::Work work;
+  work.run_in_background = std::move(run_in_background);
   work.make = [state, executor = options.executor](kit::SessionRecord record) {
     return make_session(state, std::move(record), executor);
   };
@@ -194,17 +198,26 @@ std::shared_ptr<BoxPool> open_pool(const std::shared_ptr<State>& state, const ki
     RemoveJob{state->find(id), true, false}();
     state->forget(id);
   };
-  return std::make_shared<BoxPool>(state->core->settings().pool_size, options.executor, options.clock,
-                                   options.log, std::move(work));
+  return std::make_shared<BoxPool>(state->core->settings().pool_size, options.clock, options.log,
+                                   std::move(work));
 }
 
 class ContainerSandbox final : public kit::ManagedSandbox {
  public:
   ContainerSandbox(kit::ManagedOptions options, std::shared_ptr<State> state)
-      : ManagedSandbox(options), state_(std::move(state)), pool_(open_pool(state_, options)) {}
+      : ManagedSandbox(options),
+        state_(std::move(state)),
+        pool_(open_pool(state_, options, [this](Awaitable<void> work, const char* what) {
+          run_in_background(std::move(work), what);
+        })) {}
   ~ContainerSandbox() override {
+    pool_->stop();
     close();
-    if (!state_->core->forked()) pool_->close();
+    if (state_->core->forked()) return;
+    // Of an event loop that does not run: its coroutines go with it, and with them what they were making.
+    state_->core->sessions().wait_idle();
+    state_->core->spawners().wait_idle();
+    pool_->end_all();
   }
 
   std::string_view name() const noexcept override { return "container"; }

@@ -15,10 +15,12 @@
 #include "os/files.h"
 #include "os/host_file.h"
 #include "os/mount.h"
+#include "os/mount_within.h"
 #include "os/probe.h"
 #include "os/rlimits.h"
 #include "os/seccomp_policy.h"
 #include "os/self.h"
+#include "os/user_namespace.h"
 
 namespace caisson::container {
 namespace {
@@ -253,8 +255,15 @@ class Planner {
     plan().workspace = box_workspace;
     if (shape_.volume.empty()) {
       mount(tmpfs(box_workspace, settings_.workspace_bytes, 0755));
-    } else if (!os::is_root()) {
+    } else if (!os::is_root() && shape_.slot.count == 1) {
       mount(init::Bind{shape_.volume, box_workspace, false, MountFlags()});
+    } else if (!os::is_root()) {
+      // The box's ids do not reach beneath this user's own directories.
+      const auto ids = os::make_user_namespace(maps_with_own(shape_.slot));
+      if (!ids) return lacking("the workspace cannot be mounted: " + ids.error().text);
+      auto tree = os::clone_tree_within(*ids, shape_.volume);
+      if (!tree) return lacking("the workspace cannot be mounted: " + tree.error().text);
+      attach(std::move(*tree), box_workspace);
     } else {
       auto tree = os::clone_tree(shape_.volume, false);
       if (!tree) return lacking("the workspace cannot be mounted: " + tree.error().text);

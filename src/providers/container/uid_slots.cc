@@ -105,6 +105,11 @@ bool overlap(const os::IdRange& one, const os::IdRange& other) noexcept {
 
 }  // namespace
 
+os::IdMaps maps_with_own(const UidSlot& slot) {
+  return {{{0, slot.first_user, slot.count}, {slot.count, os::own_user(), 1}},
+          {{0, slot.first_group, slot.count}, {slot.count, os::own_group(), 1}}};
+}
+
 UidSources UidSources::of_this_machine() {
   return {os::own_user(),         os::own_group(),        text_of("/etc/subuid"),
           text_of("/etc/subgid"), text_of("/etc/passwd"), text_of("/etc/group")};

@@ -24,6 +24,10 @@ struct UidSlot {
   bool operator==(const UidSlot&) const = default;
 };
 
+/// The ids of a slot as those of a user namespace, and this user's own past them: who may do there with files
+/// of the slot, and with his own, what the slot's root may.
+os::IdMaps maps_with_own(const UidSlot& slot);
+
 /// What this machine says of its ids: who asks, and the texts of files (subuid(5), passwd(5), group(5)).
 struct UidSources {
   uid_t user = 0;

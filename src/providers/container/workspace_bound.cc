@@ -11,6 +11,7 @@
 #include "os/fault_point.h"
 #include "os/files.h"
 #include "os/quota.h"
+#include "os/run_program.h"
 #include "os/self.h"
 
 namespace caisson::container {
@@ -192,17 +193,35 @@ void WorkspaceBounds::make_directory(const std::string& key) const {
   if (!S_ISDIR(is->st_mode)) fail_conflict(key, "it is no directory");
 }
 
-// As root it belongs to the box's root; whoever made it may have died before that.
+// It belongs to the box's root; whoever made it may have died before that.
 void WorkspaceBounds::give_owner(const std::string& key, const UidSlot& slot) const {
-  if (!os::is_root()) return;
   const auto fault = os::fault_point("volume.owner");
   const auto directory =
       fault ? os::open_at(layout_->volumes, key, O_PATH | O_DIRECTORY) : os::Result<os::Fd>(fault.error());
   const auto is = directory ? os::status(*directory) : os::Result<os::FileStatus>(directory.error());
   if (!is) fail_root(layout_->root, "opening workspace " + quote(key), is.error());
   if (is->st_uid - slot.first_user < slot.count) return;
+  if (!os::is_root()) {
+    const auto given = as_root_of(slot, {"chown", "-h", "0:0", "--", key});
+    if (!given) fail(given.error(), "the workspace " + quote(key));
+    return;
+  }
   const auto owned = os::set_owner(*directory, slot.first_user, slot.first_group);
   if (!owned) fail_root(layout_->root, "giving workspace " + quote(key) + " its owner", owned.error());
+}
+
+// What root of those ids may do in the directory of workspaces, for an ordinary user.
+os::ExplainedResult<void> WorkspaceBounds::as_root_of(const UidSlot& slot,
+                                                      std::vector<std::string> argv) const {
+  const os::IdMaps ids = maps_with_own(slot);
+  os::ProgramRun run;
+  run.step = "using the ids of a workspace";
+  run.package = "coreutils";
+  run.directories = "/usr/bin:/bin";
+  run.argv = std::move(argv);
+  run.directory = layout_->volumes;
+  run.ids = &ids;
+  return os::run_program(run);
 }
 
 void WorkspaceBounds::open_quota(const std::string& key, const WorkspaceBound& bound) const {
@@ -261,7 +280,20 @@ os::Result<void> WorkspaceBounds::close(const std::string& key) const {
 
 os::Result<void> WorkspaceBounds::remove(const std::string& key) const {
   release_quota(key);
+  if (const auto cleared = remove_files_of_others(key); !cleared) return cleared;
   return images_.remove(key);
+}
+
+// An ordinary user's own rights do not reach into directories of the ids of his boxes.
+os::Result<void> WorkspaceBounds::remove_files_of_others(const std::string& key) const {
+  if (os::is_root()) return {};
+  const auto there = os::exists_at(layout_->volumes, key);
+  const auto record = read_volume_record(*layout_, key);
+  if (!there || !*there || !record || record->slot.count == 1)
+    return there ? os::Result<void>() : there.error();
+  const auto removed = as_root_of(record->slot, {"rm", "-rf", "--", key});
+  if (!removed) return os::error_of(removed.error().number);
+  return {};
 }
 
 // A record may name a project that is another's: the directory has to count for it too, which nobody in a box

@@ -48,6 +48,8 @@ class WorkspaceBounds final : public kit::WorkspaceParts {
   os::ExplainedResult<void> try_image() const;
   void make_directory(const std::string& key) const;
   void give_owner(const std::string& key, const UidSlot& slot) const;
+  os::ExplainedResult<void> as_root_of(const UidSlot& slot, std::vector<std::string> argv) const;
+  os::Result<void> remove_files_of_others(const std::string& key) const;
   void open_quota(const std::string& key, const WorkspaceBound& bound) const;
   void open_image(const std::string& key, const VolumeRecord& record) const;
   os::Result<std::uint32_t> unused_project() const;
