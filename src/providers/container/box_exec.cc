@@ -27,6 +27,10 @@ using asio::posix::stream_descriptor;
 constexpr int most_tries = 50;
 constexpr std::chrono::milliseconds try_pause{2};
 
+// How long the processes of a killed command may live where init kills them.
+constexpr int most_looks = 100;
+constexpr std::chrono::milliseconds look_pause{10};
+
 // How often a leaf that a command cannot be started in is replaced by another.
 constexpr int most_leaves = 3;
 
@@ -199,10 +203,17 @@ kit::StartedExec bound(std::unique_ptr<BoxExecTree> tree, Streams streams,
   }
 }
 
-Awaitable<void> kill_in_box(std::shared_ptr<BoxProcess> box, std::uint64_t exec) {
-  init::Request request = init::KillExec{exec};
+// A tree that init has to end, one process after the other, and that grows as fast, ends with its box.
+Awaitable<void> kill_in_box(std::shared_ptr<BoxProcess> box, std::shared_ptr<InitExec> exec, bool by_init) {
+  init::Request request = init::KillExec{exec->id()};
   // A refusal says that there is no such exec any more; an init that does not answer loses its box.
-  static_cast<void>(co_await BoxProcess::ask(std::move(box), std::move(request), std::vector<os::Fd>()));
+  static_cast<void>(co_await BoxProcess::ask(box, std::move(request), std::vector<os::Fd>()));
+  if (!by_init) co_return;
+  for (int look = 0; look < most_looks; ++look) {
+    if (exec->state().empty || box->ended()) co_return;
+    co_await kit::pause_for(look_pause);
+  }
+  box->kill("the processes of a command that was killed do not end");
 }
 
 ExecEnded ended_of(const init::Exited& exited) {
@@ -368,7 +379,7 @@ void BoxExecTree::kill_locked() noexcept {
   if (leaf_) static_cast<void>(leaf_->kill());
   // With cgroups too, unless the leader's end is known: an init that does not tell it loses its box.
   if (!empty_locked() && !(leaf_ && ended_) && !std::exchange(killed_, true)) {
-    kit::spawn_task(leader_.get_executor(), kill_in_box(box_, exec_->id()), box_->core()->log(),
+    kit::spawn_task(leader_.get_executor(), kill_in_box(box_, exec_, !leaf_), box_->core()->log(),
                     "killing a command of a box");
   }
 }

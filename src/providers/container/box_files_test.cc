@@ -13,7 +13,7 @@
 
 #include "os/files.h"
 #include "providers/container/box_bed_test.h"
-#include "providers/container/fake_init_test.h"
+#include "providers/container/lying_init_test.h"
 #include "tests/support/eventually.h"
 
 namespace caisson::container {
@@ -148,26 +148,8 @@ TEST_F(BoxFilesTest, S26_FilesEndWithTheirBox) {
   EXPECT_THAT(failure_of([&] { bed_.get(writer->write("x")); }), StartsWith("session_destroyed "));
 }
 
-// A box whose init is the test's.
-class LyingInitTest : public testing::Test {
+class LyingFilesTest : public LyingInitTest {
  protected:
-  // The process stands for init's: it is what dies.
-  std::shared_ptr<ContainerBox> connect(FakeInit& fake) {
-    test::Command command({"sleep", "1000"});
-    const os::Fd null = os::open_empty_input().value();
-    os::SpawnPlan plan = command.plan();
-    for (os::FdRef& descriptor : plan.descriptors) descriptor = null;
-    auto process = os::spawn(plan);
-    EXPECT_TRUE(process);
-    auto box = BoxProcess::adopt(bed_.core(), std::move(*process), fake.take_host_end());
-    PlannedBox planned = plan_box(bed_.settings, Image(), {"box", first_slot, {}, false}, {}).value();
-    bed_.get(BoxProcess::build(box, bed_.context.get_executor(), std::move(planned)));
-    return std::make_shared<ContainerBox>(std::move(box), first_slot);
-  }
-  static void greet(FakeInit& init) {
-    init.say(init.expect<init::Hello>().number, init::HelloReply());
-    init.say(init.expect<init::BuildBox>().number, init::Done());
-  }
   // What comes of a read when init passes that descriptor, and of a write.
   std::string outcome_of_reading(os::FdRef passed) {
     FakeInit fake([&](FakeInit& init) {
@@ -195,12 +177,11 @@ class LyingInitTest : public testing::Test {
     EXPECT_TRUE(test::eventually([&] { return heard.load(); }));
     return outcome;
   }
-  BoxBed bed_;
   std::string read_;
   bool aborted_ = false;
 };
 
-TEST_F(LyingInitTest, S102_OnlyWhatFstatSaysOfAFileIsBelieved) {
+TEST_F(LyingFilesTest, S102_OnlyWhatFstatSaysOfAFileIsBelieved) {
   const os::Fd file = os::Fd::adopt(::memfd_create("file", MFD_CLOEXEC));
   ASSERT_TRUE(os::write_all(file, "more than it said"));
   EXPECT_EQ(outcome_of_reading(file), "it succeeded");
@@ -219,7 +200,7 @@ TEST_F(LyingInitTest, S102_OnlyWhatFstatSaysOfAFileIsBelieved) {
   EXPECT_THAT(outcome_of_reading(path), StartsWith("internal ")) << "it cannot be read";
 }
 
-TEST_F(LyingInitTest, S102_OnlyIntoARegularFileIsWritten) {
+TEST_F(LyingFilesTest, S102_OnlyIntoARegularFileIsWritten) {
   const os::Fd file = os::Fd::adopt(::memfd_create("file", MFD_CLOEXEC));
   outcome_of_writing(file);
   EXPECT_EQ(os::status(file)->st_size, 4);
