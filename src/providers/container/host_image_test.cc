@@ -100,8 +100,8 @@ TEST_F(HostImageTest, D8_TheImageHostIsThisMachinesProgramsReadOnly) {
 
 TEST_F(HostImageTest, S101_WhatIsWritableHasTheSettingsSizes) {
   const auto [plan, attached] = this->plan("host", shape());
-  const auto bytes_at = [&plan = plan](const char* target) {
-    const auto* const mount = mount_at<init::Tmpfs>(plan, target);
+  const auto bytes_at = [&built = plan](const char* target) {
+    const auto* const mount = mount_at<init::Tmpfs>(built, target);
     return mount == nullptr || mount->inodes == 0 ? 0 : mount->size >> 20U;
   };
   EXPECT_EQ(bytes_at("/root"), 11U);
