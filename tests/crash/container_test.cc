@@ -36,9 +36,11 @@ class ContainerCrashTest : public testing::Test {
     os::Fd output;
   };
   Rounds start(int seed, int rounds) const {
-    Command command({CAISSON_CONTAINER_ROUNDS, directory_ / "root", directory_ / "run", std::to_string(seed),
-                     std::to_string(rounds)},
-                    {"PATH=/usr/bin:/bin"});
+    Command command(
+        {CAISSON_CONTAINER_ROUNDS, directory_ / "root", directory_ / "run", std::to_string(seed),
+         std::to_string(rounds)},
+        // AddressSanitizer would keep what was freed, and stacks of functions that have returned.
+        {"PATH=/usr/bin:/bin", "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0"});
     auto pipe = os::make_pipe();
     os::SpawnPlan plan = command.plan();
     plan.descriptors[1] = pipe->write;

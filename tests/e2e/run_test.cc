@@ -3,6 +3,7 @@
 
 #include "tests/e2e/program.h"
 #include "tests/support/eventually.h"
+#include "tests/support/sanitizers.h"
 
 namespace caisson::test {
 namespace {
@@ -250,12 +251,6 @@ TEST_F(RunTest, JsonWithAValueIsTheSameOption) {
   EXPECT_THAT(run({"--json=false"}, {"no-such-command-here"}).out, IsEmpty());
 }
 
-// Not under UBSan: its vptr check makes a pipe to look at memory, and takes the lack of one for a finding.
-#if defined(__has_feature)
-#if __has_feature(undefined_behavior_sanitizer)
-#define CAISSON_UBSAN
-#endif
-#endif
 #ifndef CAISSON_UBSAN
 TEST_F(RunTest, FailureOfAnyKindIsOneJsonObject) {
   const Words words = run_words({"--json"}, {"true"});
