@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "caisson/contract/errors.h"
+#include "kit/disk_record.h"
 #include "os/clock.h"
 #include "providers/local/layout.h"
 #include "providers/local/marker.h"
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
+namespace kit = caisson::kit;
 namespace local = caisson::local;
 
 const std::string id(32, 'a');
@@ -61,7 +63,7 @@ void read_as_marker(const World& world, const std::string& text) {
   const auto marker = local::read_marker(world.layout(), id);
   if (!marker) return;
   if (marker->id != id) fail("a marker told another session");
-  const auto cgroup = local::cgroup_to_kill(*marker);
+  const auto cgroup = kit::cgroup_to_kill(marker->cgroup, marker->owner);
   if (!cgroup) return;
   const fs::path path = *cgroup;
   if (!path.is_absolute()) fail("a cgroup that is not absolute");
@@ -72,7 +74,7 @@ void read_as_marker(const World& world, const std::string& text) {
   const std::string name = path.filename();
   const auto dash = name.find('-');
   if (name.substr(0, dash) != std::to_string(marker->owner.pid)) fail("a cgroup of another process");
-  if (!local::is_session_id(name.substr(dash + 1))) fail("a cgroup that no owner names so");
+  if (!kit::is_session_id(name.substr(dash + 1))) fail("a cgroup that no owner names so");
 }
 
 void adopt_as_sidecar(const World& world, const std::string& text) {

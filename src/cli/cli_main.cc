@@ -8,6 +8,7 @@
 #include "cli/app.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
+#include "os/cgroup.h"
 
 namespace caisson::cli {
 namespace {
@@ -95,6 +96,11 @@ void parse(CLI::App& app, std::vector<std::string> options) {
 int dispatch(CLI::App& app, Parsed& parsed, Split split) {
   parse(app, std::move(split.options));
   const std::string verb = innermost(app).get_name();
+  // So that boxes have caps in a scope or service that was delegated to this command alone. Where it fails
+  // they have none, and say why.
+  if (verb == "run" || verb == "conformance" || verb == "doctor") {
+    static_cast<void>(os::enter_leaf_of_delegated_cgroup());
+  }
   if (verb == "run") {
     if (split.command.empty())
       throw UsageError("there is no command: caisson run [OPTIONS] -- COMMAND [ARGUMENT...]");

@@ -28,6 +28,12 @@ struct CgroupPlace {
 /// way.
 boost::system::result<CgroupPlace, std::string> find_cgroup_place();
 
+/// Takes this process from a cgroup that was delegated to it, where nobody else is, into a leaf of that: in
+/// the kernel's rules only a cgroup without processes of its own has caps beneath it. For a program's start,
+/// never for a library's: it is seen by the whole process. False: it is in no such cgroup, or not alone
+/// there.
+Result<bool> enter_leaf_of_delegated_cgroup();
+
 /// One leaf. Its processes are killed together; a leaf once killed is never used again, for the kernel kills
 /// at birth whatever is later cloned into it.
 class CgroupLeaf {

@@ -185,7 +185,15 @@ ExplainedResult<void> enable_controllers(const std::string& directory,
     if (has_word(*enabled, name_of(controller))) continue;
     missing += (missing.empty() ? "+" : " +") + std::string(name_of(controller));
   }
-  return missing.empty() ? ExplainedResult<void>() : write_value(directory, file, missing);
+  if (missing.empty()) return {};
+  // With a process in it, the kernel refuses memory, but takes cpu and pids: and from then on nothing can be
+  // started in any cgroup beneath it (cgroups(7), "domain invalid"). The root alone, which has no type, is
+  // exempt.
+  const auto inside = read_value(directory, "cgroup.procs");
+  if (has_file(directory, "cgroup.type") && inside && !inside->empty()) {
+    return explained(EBUSY, "writing " + missing + " to " + directory + "/" + file);
+  }
+  return write_value(directory, file, missing);
 }
 
 Result<std::uint64_t> read_counter(FdRef file, std::string_view key) noexcept {

@@ -133,6 +133,14 @@ TEST_F(V2Caps, ControllersAreEnabledWhereTheyAreNot) {
   fill({{"cgroup.subtree_control", "cpuset io\n"}});
   ASSERT_TRUE(enable_controllers(directory_.path(), {cpu, memory}));
   EXPECT_THAT(text_of(path("cgroup.subtree_control")), testing::StartsWith("+cpu +memory"));
+  // Not over a process, but for the root's, which has no type.
+  fill({{"cgroup.procs", "5\n"}, {"cgroup.subtree_control", "io\n"}});
+  EXPECT_TRUE(enable_controllers(directory_.path(), {pids}));
+  fill({{"cgroup.type", "domain\n"}, {"cgroup.subtree_control", "io\n"}});
+  EXPECT_EQ(enable_controllers(directory_.path(), {pids}).error().number, EBUSY);
+  EXPECT_EQ(text_of(path("cgroup.subtree_control")), "io\n");
+  fill({{"cgroup.procs", ""}});
+  EXPECT_TRUE(enable_controllers(directory_.path(), {pids}));
   fill({{"cgroup.controllers", "cpuset hugetlb\n"}});
   EXPECT_TRUE(available_controllers(directory_.path()).value().empty());
   EXPECT_FALSE(available_controllers(path("none")));

@@ -6,6 +6,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -41,37 +42,52 @@ bool is_common_ground(const std::string& directory) {
   return is_writable(directory) && is_writable(directory + "/cgroup.procs");
 }
 
+// Whether no process is in it itself, so that controllers may be enabled beneath it (cgroups(7), "no internal
+// processes").
+bool is_processless(const std::string& directory) noexcept {
+  const Fd procs = Fd::adopt(::open((directory + "/cgroup.procs").c_str(), O_RDONLY | O_CLOEXEC));
+  char byte = 0;
+  const auto read = procs ? read_some(procs, &byte, 1) : Result<std::size_t>(last_error());
+  return read && *read == 0;
+}
+
+// Whether it is one that systemd made for a unit, which above it does as it likes.
+bool is_unit(const std::string& directory) noexcept {
+  return directory.ends_with(".scope") || directory.ends_with(".service");
+}
+
 struct Candidate {
   std::string parent;
   std::string how;
 };
 
-// Our own cgroup and those above it, the nearest first.
-std::vector<std::string> upward(const CgroupPosition& position) {
-  std::vector<std::string> directories;
-  for (std::string directory = position.own; !directory.empty(); directory.resize(directory.rfind('/'))) {
-    directories.push_back(directory);
-    if (directory == position.mount) break;
+// Where we are in a leaf of what was delegated, the place is beside it and not within: nothing could be
+// capped there.
+void prefer_processless(std::vector<Candidate>& candidates) {
+  for (auto at = candidates.begin(); at != candidates.end(); ++at) {
+    if (is_processless(at->parent)) {
+      std::rotate(candidates.begin(), at, at + 1);
+      return;
+    }
+    if (is_unit(at->parent)) return;
   }
-  return directories;
 }
 
-// What was delegated, what else a user may change, and then as root. A delegated subtree is better than a
-// part of it, in which we may be ourselves: no controller can be had beneath that.
+// From our own cgroup up, and then as root.
 std::vector<Candidate> candidates_of(const CgroupPosition& position) {
   const bool root = ::geteuid() == 0;
   std::vector<Candidate> candidates;
-  const std::vector<std::string> directories = upward(position);
-  for (const std::string& directory : directories) {
+  std::string directory = position.own;
+  while (!directory.empty()) {
     if (is_delegated(directory) && is_common_ground(directory)) {
       candidates.push_back({directory, "a subtree delegated to this process"});
-    }
-  }
-  for (const std::string& directory : directories) {
-    if (!root && !is_delegated(directory) && is_common_ground(directory)) {
+    } else if (!root && is_common_ground(directory)) {
       candidates.push_back({directory, "a subtree that this user may change"});
     }
+    if (directory == position.mount) break;
+    directory.resize(directory.rfind('/'));
   }
+  prefer_processless(candidates);
   // As root in a cgroup that Caisson made for a command: inside it, so that the end of that command ends ours
   // too.
   const std::string ours = position.mount + shared_name + "/";
@@ -170,6 +186,26 @@ boost::system::result<CgroupPlace, std::string> find_cgroup_place() {
   auto place = look_for_place(position);
   if (place) found = Found{std::move(position), user, *place};
   return place;
+}
+
+Result<bool> enter_leaf_of_delegated_cgroup() {
+  const std::string own = own_cgroup_position().own;
+  if (own.empty() || !is_common_ground(own)) return false;
+  // systemd before 254 does not mark what it delegates to an ordinary user's units.
+  if (!is_delegated(own) && (::geteuid() == 0 || !is_unit(own))) return false;
+  const Fd procs = Fd::adopt(::open((own + "/cgroup.procs").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!procs) return {boost::system::in_place_error, last_error()};
+  const auto inside = read_all(procs, 4096);
+  if (!inside) return {boost::system::in_place_error, inside.error()};
+  if (*inside != std::to_string(::getpid()) + "\n") return false;
+  const std::string leaf = own + "/" + own_leaf_name;
+  const auto made = make_cgroup(leaf, 0);
+  if (!made && made.error() != error_of(EEXIST)) return {boost::system::in_place_error, made.error()};
+  const Fd door = Fd::adopt(::open((leaf + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  if (!door) return {boost::system::in_place_error, last_error()};
+  const auto entered = write_some(door, "0", 1);
+  if (!entered) return {boost::system::in_place_error, entered.error()};
+  return true;
 }
 
 }  // namespace caisson::os

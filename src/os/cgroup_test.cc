@@ -6,10 +6,10 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -190,28 +190,90 @@ TEST_F(CgroupPlaceDeathTest, D4_AnOrdinaryUsersOwnSubtreeServes) {
   EXPECT_TRUE(remove_cgroup_tree(subtree, std::chrono::seconds(5)));
 }
 
-// As a service manager delegates: the subtree is marked, and he is in a leaf of it, which is his too.
-[[noreturn]] void use_a_delegated_subtree_from_a_leaf(const std::string& subtree) {
-  std::ofstream(subtree + "/self/cgroup.procs") << "0" << std::flush;
-  for (const char* path : {"", "/cgroup.procs", "/self", "/self/cgroup.procs"}) {
-    if (::chown((subtree + path).c_str(), 65534, 65534) != 0) _exit(2);
+void give_to_nobody(const std::string& cgroup) {
+  for (const std::string& path : {cgroup, cgroup + "/cgroup.procs"}) {
+    if (::chown(path.c_str(), 65534, 65534) != 0) _exit(2);
   }
-  if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) _exit(2);
-  const auto found = find_cgroup_place();
-  if (!found) _exit(3);
-  _exit(found->directory == subtree + "/caisson" ? 0 : 4);
 }
 
-TEST_F(CgroupPlaceDeathTest, D4_TheDelegatedSubtreeIsBetterThanOnesOwnLeafInIt) {
-  if (::geteuid() != 0) return;
-  const std::string subtree = test::writable_cgroup() + "/" + pool_name();
-  ASSERT_TRUE(std::filesystem::create_directories(subtree + "/self"));
-  // Without a mark the nearest serves: the control.
-  EXPECT_EXIT(use_a_delegated_subtree_from_a_leaf(subtree), testing::ExitedWithCode(4), "");
-  ASSERT_EQ(::setxattr(subtree.c_str(), "trusted.delegate", "1", 1, 0), 0) << last_error().message();
-  ASSERT_EQ(::setxattr(subtree.c_str(), "user.delegate", "1", 1, 0), 0) << last_error().message();
-  EXPECT_EXIT(use_a_delegated_subtree_from_a_leaf(subtree), testing::ExitedWithCode(0), "");
-  EXPECT_TRUE(remove_cgroup_tree(subtree, std::chrono::seconds(5)));
+void become_nobody_in(const std::string& cgroup) {
+  std::ofstream(cgroup + "/cgroup.procs") << "0" << std::flush;
+  if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) _exit(2);
+}
+
+// In a user's slice: a unit, which may have a leaf that we are in.
+[[noreturn]] void look_from_a_unit(const std::string& slice, const std::string& leaf) {
+  const std::string unit = slice + "/a.scope";
+  if (!make_cgroup(unit + leaf, 1)) _exit(2);
+  for (const std::string& cgroup : {slice, unit, unit + leaf}) give_to_nobody(cgroup);
+  become_nobody_in(unit + leaf);
+  const auto found = find_cgroup_place();
+  _exit(found && found->directory == unit + "/caisson" ? 0 : 3);
+}
+
+[[noreturn]] void stay_with_another(const std::string& slice) {
+  const std::string unit = slice + "/a.scope";
+  if (!make_cgroup(unit, 0)) _exit(2);
+  for (const std::string& cgroup : {slice, unit}) give_to_nobody(cgroup);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::ofstream(unit + "/cgroup.procs") << "0" << std::flush;
+    // Who waits for what this test says would wait for the last who could say something.
+    ::close_range(0, ~0U, 0);
+    for (;;) ::pause();
+  }
+  if (!eventually([&] { return std::ifstream(unit + "/cgroup.procs").peek() != EOF; })) _exit(2);
+  become_nobody_in(unit);
+  if (*enter_leaf_of_delegated_cgroup()) _exit(3);  // Not alone there.
+  _exit(own_cgroup_position().own == unit ? 0 : 5);
+}
+
+[[noreturn]] void enter_a_leaf_alone(const std::string& slice) {
+  const std::string unit = slice + "/a.scope";
+  if (!make_cgroup(unit, 0)) _exit(2);
+  for (const std::string& cgroup : {slice, unit}) give_to_nobody(cgroup);
+  become_nobody_in(unit);
+  if (!*enter_leaf_of_delegated_cgroup()) _exit(3);
+  if (own_cgroup_position().own != unit + "/caisson-self") _exit(4);
+  if (*enter_leaf_of_delegated_cgroup()) _exit(5);
+  const auto found = find_cgroup_place();
+  _exit(found && found->directory == unit + "/caisson" ? 0 : 6);
+}
+
+// A directory that is an ordinary user's, beside the place that root has.
+class UsersSliceDeathTest : public test::CgroupTest {
+ protected:
+  void SetUp() override {
+    test::CgroupTest::SetUp();
+    if (IsSkipped()) return;
+    if (::geteuid() != 0) GTEST_SKIP() << "only root makes a subtree for somebody";
+    slice_ = std::string(std::filesystem::path(place().directory).parent_path()) + "/" + pool_name();
+    ASSERT_TRUE(std::filesystem::create_directory(slice_));
+  }
+  void TearDown() override {
+    if (!slice_.empty()) {
+      EXPECT_TRUE(remove_cgroup_tree(slice_, std::chrono::seconds(5)));
+    }
+  }
+  std::string slice_;
+};
+
+TEST_F(UsersSliceDeathTest, D4_AUnitServesThatWeAreIn) {
+  EXPECT_EXIT(look_from_a_unit(slice_, ""), testing::ExitedWithCode(0), "");
+}
+
+// Else nothing beneath it could have caps.
+TEST_F(UsersSliceDeathTest, D4_AUnitServesInALeafOfWhichWeAre) {
+  EXPECT_EXIT(look_from_a_unit(slice_, "/leaf"), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(UsersSliceDeathTest, D4_AProgramGoesIntoALeafOfItsUnit) {
+  EXPECT_EXIT(enter_a_leaf_alone(slice_), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(UsersSliceDeathTest, D4_AProgramStaysWhereOthersAre) {
+  EXPECT_EXIT(stay_with_another(slice_), testing::ExitedWithCode(0), "");
 }
 
 // --- leaves

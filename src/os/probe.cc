@@ -65,7 +65,10 @@ Result<void> try_pidfd_exit_info() noexcept {
   if (!pidfd) return pidfd.error();
   PidfdInfo info{};
   info.mask = pidfd_info_exit;
-  if (::ioctl(pidfd->number(), pidfd_get_info, &info) != 0) return last_error();
+  if (::ioctl(pidfd->number(), pidfd_get_info, &info) != 0) {
+    // No pidfd has the call before Linux 6.13.
+    return errno == ENOTTY ? error_of(ENOSYS) : last_error();
+  }
   if (parse_kernel_version(kernel_release()) < KernelVersion{6, 15}) return error_of(ENOSYS);
   return {};
 }

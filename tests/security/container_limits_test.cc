@@ -2,9 +2,11 @@
 // and nobody else notices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "tests/security/container_sandbox.h"
@@ -60,6 +62,43 @@ TEST_F(ContainerLimitsTest, S46_ATimeoutIsKeptAgainstACommandThatStopsAllOthers)
   EXPECT_THROW(session_.exec({"./guest_exhaust", "stopped"}, ExecOptions(700ms)), SandboxExecTimeoutError);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, scaled(std::chrono::milliseconds(2700)));
   EXPECT_EQ(run({"echo", "alive"}), "alive");
+}
+
+// Of two commands at once each hears of its own end, and of the other's nothing.
+TEST_F(ContainerLimitsTest, S48_OutOfMemoryAndATimeoutAreToldApart) {
+  SandboxSessionSpec spec = container_spec("capped");
+  spec.memory_mb = 64;
+  std::optional<blocking::Session> capped;
+  try {
+    capped.emplace(sandbox_.create_session(std::move(spec)));
+  } catch (const SandboxSpecRejectedError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  std::atomic<bool> timed_out = false;
+  auto other = capped->exec_start({"sleep", "1000"}, ExecOptions(600s));
+  std::thread sleeper([&] {
+    try {
+      capped->exec({"sleep", "1000"}, ExecOptions(scaled(std::chrono::milliseconds(1500))));
+    } catch (const SandboxExecTimeoutError&) {
+      timed_out = true;
+    }
+  });
+  const ExecResult eater =
+      capped->exec({"python3", "-c", "x = bytearray(200 << 20)"}, ExecOptions(scaled(60s)));
+  EXPECT_EQ(eater.ended.how, ExecEnd::out_of_memory) << eater.err;
+  EXPECT_THAT(eater.ended.limits_hit, testing::ElementsAre(SandboxLimit::memory));
+  EXPECT_FALSE(timed_out) << "the control: both ran at once";
+  sleeper.join();
+  EXPECT_TRUE(timed_out);
+  other.signal(SIGKILL);
+  ExecEnded killed;
+  blocking::Output output = other.output();
+  while (const auto item = output.next()) {
+    if (const auto* exit = std::get_if<SandboxStreamExit>(&*item)) killed = exit->ended;
+  }
+  EXPECT_EQ(killed.how, ExecEnd::signaled);
+  EXPECT_EQ(killed.signal, SIGKILL);
+  EXPECT_THAT(killed.limits_hit, testing::IsEmpty());
 }
 
 TEST_F(ContainerLimitsTest, S70_ASymlinkThatTurnsLeadsNowhereOutside) {

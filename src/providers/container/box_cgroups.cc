@@ -74,7 +74,7 @@ std::string in_v2_but(CgroupController controller, const std::string& place,
   if (error.number == EBUSY) {
     text +=
         "; processes are in that cgroup itself: start Caisson in one of its own in it (systemd: "
-        "DelegateSubgroup=)";
+        "DelegateSubgroup=; the program caisson does so itself where it is the only one there)";
   }
   return text;
 }

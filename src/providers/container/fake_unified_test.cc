@@ -163,6 +163,9 @@ TEST_F(UnifiedBoxCgroupTest, S16_AProcessInTheDelegatedCgroupIsSaid) {
   FakeUnified::put(fake_.root() + "/scope/cgroup.procs", "5\n");
   const auto cgroups = BoxCgroups::open_at({fake_.root() + "/scope/caisson", "delegated"}, {}, workers_);
   EXPECT_THAT(cgroups->obstacle(memory), HasSubstr("DelegateSubgroup="));
+  EXPECT_THAT(cgroups->obstacle(pids), HasSubstr("DelegateSubgroup="));
+  // With pids enabled nothing could be started beneath it any more, caps or none.
+  EXPECT_EQ(text(fake_.root() + "/scope/cgroup.subtree_control"), "");
   EXPECT_THAT(cgroups->obstacle(cpu), HasSubstr("neither in the v2 cgroup"));
   EXPECT_THROW(cgroups->make(os::new_cgroup_name(), {{}, mebibyte, {}}, owner), SandboxError);
   // The control: out of it there are caps, and without them there is a cgroup all the same.

@@ -55,6 +55,7 @@ class FakeUnified {
     }
     put(directory + "/cgroup.events", "populated 0\nfrozen 0\n");
     if (directory == root_) return;
+    put(directory + "/cgroup.type", "domain\n");
     const std::string above = std::filesystem::path(directory).parent_path();
     for (const std::string& controller : words(text(above + "/cgroup.subtree_control"))) {
       enable(directory, controller);
@@ -75,7 +76,10 @@ class FakeUnified {
       const std::string controller = change.substr(1);
       if (change.front() != '+') return EINVAL;
       if (!has_word(text(directory + "/cgroup.controllers"), controller)) return ENOENT;
-      if (directory != root_ && !text(directory + "/cgroup.procs").empty()) return EBUSY;
+      // Of cpu and pids the kernel makes a cgroup of threads instead.
+      if (directory != root_ && !text(directory + "/cgroup.procs").empty() && controller == "memory") {
+        return EBUSY;
+      }
       if (has_word(text(directory + "/cgroup.subtree_control"), controller)) continue;
       append(directory + "/cgroup.subtree_control", controller);
       for (const auto& entry : std::filesystem::directory_iterator(directory)) {
