@@ -293,6 +293,29 @@ TEST_F(ExecServerTest, S42_AWorkingDirectoryOfTheUsersAlone) {
             "/workspace\ncode 0;" + in_words(failure(Step::cwd, EACCES, "/run/other")) + ";/");
 }
 
+// By a link of the box's to a descriptor of init's, which nothing in the box may reach.
+TEST_F(ExecServerTest, D5_AWorkingDirectoryIsNoneOfInitsDescriptors) {
+  plan_.directories = {{"/workspace", 0777, 0, 0}};
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     auto server = ExecServer(box, false);
+                     std::string text;
+                     for (const std::string& target :
+                          {std::string("/tmp"), "/proc/self/fd/" + std::to_string(box.root.number())}) {
+                       std::filesystem::remove("/workspace/link");
+                       std::filesystem::create_symlink(target, "/workspace/link");
+                       CommandPipes pipes(false);
+                       StartExec request = shell("pwd -P");
+                       request.cwd = "/workspace/link";
+                       const auto started = server.start(request, std::move(pipes.theirs));
+                       text += started ? os::read_all(pipes.output, 100).value() + news_of(server, 1)
+                                       : in_words(started.error());
+                     }
+                     return text;
+                   }),
+            "/tmp\ncode 0;" + in_words(failure(Step::cwd, ELOOP, "/workspace/link")));
+}
+
 TEST_F(ExecServerTest, AStartThatFailsLeavesNothing) {
   EXPECT_EQ(in_box(plan_,
                    [](const Box& box) {

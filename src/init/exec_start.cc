@@ -57,12 +57,12 @@ Step step_of(os::SpawnStep step) noexcept {
   return Step::exec;
 }
 
-// S-42.
+// S-42. By no magic link, for those of /proc/self are init's own.
 os::Result<os::Fd> open_cwd(const Box& box, const std::string& cwd) {
-  if (cwd.starts_with('/')) return os::open_directory(cwd);
-  auto workspace = os::open_directory(box.workspace);
-  if (!workspace || cwd.empty()) return workspace;
-  return os::Beneath(std::move(*workspace), box.workspace).open(cwd, O_PATH | O_DIRECTORY);
+  const std::string start = cwd.starts_with('/') ? "/" : box.workspace;
+  auto directory = os::open_directory(start);
+  if (!directory || cwd.empty()) return directory;
+  return os::Beneath(std::move(*directory), start).open(cwd, O_PATH | O_DIRECTORY);
 }
 
 // Not of /dev/null, which is the box's to put something else in its place.
