@@ -59,10 +59,10 @@ Step step_of(os::SpawnStep step) noexcept {
 
 // S-42. By no magic link, for those of /proc/self are init's own.
 os::Result<os::Fd> open_cwd(const Box& box, const std::string& cwd) {
-  const std::string start = cwd.starts_with('/') ? "/" : box.workspace;
-  auto directory = os::open_directory(start);
-  if (!directory || cwd.empty()) return directory;
-  return os::Beneath(std::move(*directory), start).open(cwd, O_PATH | O_DIRECTORY);
+  if (cwd.starts_with('/')) return os::open_directory_in(box.root, cwd);
+  auto workspace = os::open_directory_in(box.root, box.workspace);
+  if (!workspace || cwd.empty()) return workspace;
+  return os::Beneath(std::move(*workspace), box.workspace).open(cwd, O_PATH | O_DIRECTORY);
 }
 
 // Not of /dev/null, which is the box's to put something else in its place.

@@ -69,12 +69,13 @@ std::optional<Parts> under(std::string_view path, const std::string& base) {
   return parts;
 }
 
-Result<Fd> open_once(FdRef directory, const std::string& path, int flags) {
+Result<Fd> open_once(FdRef directory, const std::string& path, int flags,
+                     std::uint64_t resolve = RESOLVE_BENEATH) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
   // Flags that openat2 does not take together with O_PATH.
   if ((flags & O_PATH) == 0) how.flags |= O_NOCTTY | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  how.resolve = resolve | RESOLVE_NO_MAGICLINKS;
   for (int tries = 0;; ++tries) {
     const long fd = ::syscall(SYS_openat2, directory.number, path.c_str(), &how, sizeof how);
     if (fd >= 0) return Fd::adopt(static_cast<int>(fd));
@@ -187,6 +188,11 @@ Result<Fd> open_directory(const std::string& path) noexcept {
   const int fd = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return last_error();
   return Fd::adopt(fd);
+}
+
+Result<Fd> open_directory_in(FdRef root, const std::string& path) {
+  if (path.find('\0') != std::string::npos) return error_of(EINVAL);
+  return open_once(root, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT);
 }
 
 Result<Fd> Beneath::open(std::string_view path, int flags) const {

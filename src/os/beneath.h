@@ -14,6 +14,10 @@ namespace caisson::os {
 /// followed.
 Result<Fd> open_directory(const std::string& path) noexcept;
 
+/// The same as seen by who has `root` for his root directory, and by no magic link of /proc (openat2(2),
+/// RESOLVE_IN_ROOT).
+Result<Fd> open_directory_in(FdRef root, const std::string& path);
+
 /// A directory and its absolute path: nothing outside it is ever reached through this object.
 class Beneath {
  public:
