@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,6 +165,27 @@ TEST_F(ExecServerTest, S45_NoProcessHidesItsMark) {
               "code 1 left;empty;")
         << script;
   }
+}
+
+// Without descriptors nothing can be looked at, as where a command of init's own id lowers its limit.
+TEST_F(ExecServerTest, S45_WhatCannotBeLookedAtIsNotGone) {
+  EXPECT_EQ(in_box(plan_,
+                   [](const Box& box) {
+                     return with_command(box, "sleep 1000 >/dev/null 2>&1 & echo; exit 1",
+                                         [](ExecServer& server, std::uint64_t exec) {
+                                           std::string text = news_of(server, 1);
+                                           struct rlimit before{};
+                                           ::getrlimit(RLIMIT_NOFILE, &before);
+                                           const struct rlimit none{3, before.rlim_max};
+                                           ::setrlimit(RLIMIT_NOFILE, &none);
+                                           static_cast<void>(server.kill({exec}));
+                                           for (int i = 0; i < 3; ++i)
+                                             text += std::to_string(server.reap().size());
+                                           ::setrlimit(RLIMIT_NOFILE, &before);
+                                           return text + news_of(server, 1);
+                                         });
+                   }),
+            "code 1 left;000empty;");
 }
 
 TEST_F(ExecServerTest, D4_ACommandIsInTheCgroupsThatRodeAlong) {

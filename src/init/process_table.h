@@ -35,8 +35,9 @@ class ProcessTable {
   /// `proc`: the box's /proc, borrowed.
   explicit ProcessTable(os::FdRef proc) noexcept : proc_(proc) {}
 
-  /// Whether no process that bears the mark is left, this one aside. Call it when every ended child is
-  /// reaped: false also when another child has ended meanwhile, for then some may have been overlooked.
+  /// Whether it is certain that no process that bears the mark is left, this one aside. Call it when every
+  /// ended child is reaped: false also when another child has ended meanwhile, for then some may have been
+  /// overlooked, and where a process cannot be looked at, as one that runs a program that nobody may read.
   bool none_bears(const TreeMark& mark) const;
 
   /// Sends SIGKILL to those that bear it now; whether there were any. What they start meanwhile is for a next
@@ -44,8 +45,9 @@ class ProcessTable {
   bool kill_bearers(const TreeMark& mark) const;
 
  private:
-  bool bears(const std::string& pid, const TreeMark& mark) const;
-  std::vector<std::string> others() const;
+  enum class Mark { this_one, another, unknown };
+  Mark look(const std::string& pid, const TreeMark& mark) const;
+  os::Result<std::vector<std::string>> others() const;
 
   os::FdRef proc_;
 };
