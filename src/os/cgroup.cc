@@ -4,18 +4,22 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 #include "os/cgroup_files.h"
 #include "os/clock.h"
 #include "os/fault_point.h"
+#include "os/files.h"
 
 namespace caisson::os {
 
@@ -62,10 +66,46 @@ Result<void> remove_until(const std::string& path, Deadline deadline) noexcept {
   }
 }
 
+constexpr int deepest = 64;
+constexpr std::size_t largest_list = 1U << 20U;
+
+// cgroup.kill signals the first thread of each process, which is in vain where that has ended and others have
+// not. Best effort: whoever is overlooked is found to be there still.
+void kill_by_pidfd(FdRef cgroup, int depth) {
+  const auto names = names_in(cgroup);
+  if (!names || depth > deepest) return;
+  const auto text = read_file_at(cgroup, "cgroup.procs", largest_list);
+  std::istringstream pids(text ? *text : std::string());
+  for (pid_t pid = 0; pids >> pid;) {
+    // 0: one that has no number here.
+    const Fd process = pid > 0 ? Fd::adopt(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) : Fd();
+    if (process) ::syscall(SYS_pidfd_send_signal, process.number(), SIGKILL, nullptr, 0);
+  }
+  for (const std::string& name : *names) {
+    const auto is = status_at(cgroup, name);
+    if (!is || !S_ISDIR(is->st_mode)) continue;
+    const auto child = open_at(cgroup, name, O_PATH | O_DIRECTORY);
+    if (child) kill_by_pidfd(*child, depth + 1);
+  }
+}
+
+Result<void> kill_cgroup(FdRef killer, FdRef directory) noexcept {
+  const auto killed = write_all(killer, "1");
+  if (!killed) return killed;
+  try {
+    kill_by_pidfd(directory, 0);
+  } catch (const std::exception&) {
+    // Without memory the kernel's own kill has to do.
+  }
+  return {};
+}
+
 Result<void> kill_cgroup(const std::string& path) {
   const Fd killer = Fd::adopt(::open((path + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
   if (!killer) return last_error();
-  return write_all(killer, "1");
+  const Fd directory = Fd::adopt(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return last_error();
+  return kill_cgroup(killer, directory);
 }
 
 std::string_view parent_of(std::string_view path) noexcept { return path.substr(0, path.rfind('/')); }
@@ -122,7 +162,7 @@ CgroupLeaf::CgroupLeaf(std::string path, Fd directory, Fd events, Fd killer) noe
 Result<void> CgroupLeaf::kill() noexcept {
   killed_ = true;
   if (const auto fault = fault_point("cgroup.kill"); !fault) return fault.error();
-  return write_all(killer_, "1");
+  return kill_cgroup(killer_, directory_);
 }
 
 Result<bool> CgroupLeaf::populated() const noexcept {

@@ -314,6 +314,29 @@ TEST_F(CgroupLeafTest, S46_S94_KillEndsEveryShapeOfTree) {
   }
 }
 
+// The kernel's kill passes by one whose first thread has ended; in a cgroup beneath the leaf, too.
+TEST_F(CgroupLeafTest, S46_KillEndsAProcessWhoseFirstThreadHasEnded) {
+  auto pool = make_pool();
+  for (const char* beneath : {"", "/beneath"}) {
+    auto leaf = pool->acquire();
+    ASSERT_TRUE(leaf);
+    const std::string cgroup = leaf->path() + beneath;
+    std::filesystem::create_directories(cgroup);
+    const Started started = start_in(*leaf, {"perl", "-e",
+                                             "use threads; open(F, '>', '" + cgroup +
+                                                 "/cgroup.procs'); print F \"0\\n\"; close(F);"
+                                                 "threads->create(sub { 1 until `cat /proc/$$/stat` =~ /\\) "
+                                                 "Z/; $| = 1; print \"ready\\n\"; sleep 1000 });"
+                                                 "syscall(60, 0)"});
+    EXPECT_TRUE(*leaf->populated()) << started.output;
+    ASSERT_TRUE(leaf->kill());
+    EXPECT_TRUE(eventually([&] { return !*leaf->populated(); }));
+    static_cast<void>(started.process.reap());
+    std::filesystem::remove(cgroup == leaf->path() ? cgroup + "/none" : cgroup);
+    pool->give_back(std::move(*leaf));
+  }
+}
+
 TEST_F(CgroupLeafTest, S46_KillNeedsNoDescriptor) {
   auto pool = make_pool();
   auto leaf = pool->acquire();
