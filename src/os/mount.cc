@@ -163,6 +163,7 @@ ExplainedResult<Fd> new_devpts(std::optional<gid_t> group) {
   Context context("devpts");
   context.set("ptmxmode", "0666");
   context.set("mode", "0620");
+  context.set("max", std::to_string(most_terminals));
   if (group) context.set("gid", std::to_string(*group));
   return context.mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }

@@ -49,6 +49,9 @@ ExplainedResult<Fd> new_proc();
 /// sysfs(5) of the network namespace, which must belong to one's user namespace. Read-only, nosuid, nodev,
 /// noexec.
 ExplainedResult<Fd> new_sysfs();
+/// Terminals that a new devpts has at most: they come out of one number for the whole machine
+/// (/proc/sys/kernel/pty/max).
+inline constexpr int most_terminals = 256;
 /// devpts with terminals of its own, which belong to `group` when given (EINVAL for one that is not mapped)
 /// and have mode 0620; everybody may open its ptmx. nosuid, noexec.
 ExplainedResult<Fd> new_devpts(std::optional<gid_t> group);

@@ -12,6 +12,7 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -122,6 +123,7 @@ const Call forbidden[] = {
     {"clone uts", SYS_clone, {CLONE_NEWUTS | SIGCHLD, 0, 0, 0, 0}},
     {"clone cgroup", SYS_clone, {CLONE_NEWCGROUP | SIGCHLD, 0, 0, 0, 0}},
     {"clone two", SYS_clone, {CLONE_NEWUTS | CLONE_NEWIPC | SIGCHLD, 0, 0, 0, 0}},
+    {"prlimit64 of another", SYS_prlimit64, {1, RLIMIT_NOFILE, 0, 0}},
     {"TIOCSTI", SYS_ioctl, {-1, TIOCSTI, 0}},
     {"TIOCLINUX", SYS_ioctl, {-1, TIOCLINUX, 0}},
     {"TIOCSTI with a bit above", SYS_ioctl, {-1, upper | TIOCSTI, 0}},
@@ -150,6 +152,13 @@ TEST_F(Seccomp, D12_Clone3AndUnknownCallsAreEnosys) {
   for (const long number : {600L, 100000L}) EXPECT_EQ(answer(true, {"unknown", number}), "ENOSYS") << number;
 }
 
+// Their contexts are counted for the whole machine.
+TEST_F(Seccomp, AsynchronousFileAccessIsEnosys) {
+  const Call io_setup{"io_setup", SYS_io_setup, {0, 0}};
+  EXPECT_NE(answer(false, io_setup), "ENOSYS");
+  EXPECT_EQ(answer(true, io_setup), "ENOSYS");
+}
+
 TEST_F(Seccomp, D12_SocketsAreOfFourFamilies) {
   for (const long family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
     EXPECT_EQ(answer(true, {"socket", SYS_socket, {family, SOCK_DGRAM, 0}}), "fine") << family;
@@ -169,6 +178,7 @@ TEST_F(Seccomp, D12_SocketsAreOfFourFamilies) {
 
 TEST_F(Seccomp, OtherArgumentsOfTheSameCallsPass) {
   EXPECT_EQ(answer(true, {"ioctl", SYS_ioctl, {-1, TIOCGWINSZ, 0}}), "EBADF");
+  EXPECT_EQ(answer(true, {"prlimit64", SYS_prlimit64, {0, RLIMIT_NOFILE, 0, 0}}), "fine");
   EXPECT_EQ(answer(true, {"clone", SYS_clone, {SIGCHLD, 0, 0, 0, 0}}), "fine");
   for (const long persona : {0xffffffffL, long{PER_LINUX}, long{ADDR_NO_RANDOMIZE},
                              long{UNAME26} | PER_LINUX32, long{ADDR_NO_RANDOMIZE} | PER_LINUX32}) {

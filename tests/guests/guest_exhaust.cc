@@ -1,5 +1,5 @@
-// guest_exhaust processes|descriptors|memory|stopped: uses up what it can get, and prints how much that was,
-// and why no more. `stopped` stops and slows all the others that it can reach, for ever.
+// guest_exhaust processes|descriptors|terminals|signals|memory|stopped: uses up what it can get, and prints
+// how much that was, and why no more. `stopped` stops and slows all the others that it can reach, for ever.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,24 @@ int processes() {
 int descriptors() {
   long count = 0;
   while (::open("/dev/null", O_RDONLY) >= 0) ++count;
+  std::printf("%ld %s\n", count, ::strerrorname_np(errno));
+  return 0;
+}
+
+int terminals() {
+  long count = 0;
+  while (::posix_openpt(O_RDWR | O_NOCTTY) >= 0) ++count;
+  std::printf("%ld %s\n", count, ::strerrorname_np(errno));
+  return 0;
+}
+
+// Those that wait to be taken.
+int signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  long count = 0;
+  while (count < 1000000 && ::sigqueue(::getpid(), SIGRTMIN, {}) == 0) ++count;
   std::printf("%ld %s\n", count, ::strerrorname_np(errno));
   return 0;
 }
@@ -81,6 +100,8 @@ int main(int argc, char** argv) {
   const std::string_view what = argv[1];
   if (what == "processes") return processes();
   if (what == "descriptors") return descriptors();
+  if (what == "terminals") return terminals();
+  if (what == "signals") return signals();
   if (what == "memory") memory();
   if (what == "stopped") stopped();
   return 2;

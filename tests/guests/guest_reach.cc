@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -102,6 +103,12 @@ int io_uring() {
   io_uring_params parameters = {};
   return outcome(::syscall(SYS_io_uring_setup, 1, &parameters));
 }
+int set_up_aio() {
+  unsigned long context = 0;
+  const int result = outcome(::syscall(SYS_io_setup, 1, &context));
+  if (result == 0) ::syscall(SYS_io_destroy, context);
+  return result;
+}
 int userfaultfd() { return outcome(::syscall(SYS_userfaultfd, O_CLOEXEC)); }
 int perf_event() {
   perf_event_attr attributes = {};
@@ -170,6 +177,11 @@ int connect_loopback() {
   return connect_to(reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 int signal_process() { return outcome(::kill(std::atoi(argument), 0)); }
+int limit_process() {
+  // Asks only.
+  rlimit64 present = {};
+  return outcome(::syscall(SYS_prlimit64, std::atoi(argument), RLIMIT_NOFILE, nullptr, &present));
+}
 int trace_process() {
   const pid_t pid = std::atoi(argument);
   if (::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) return errno;
@@ -238,6 +250,7 @@ constexpr Probe probes[] = {{"new_mount", new_mount},
                             {"old_gate", old_gate},
                             {"x32_call", x32_call},
                             {"io_uring", io_uring},
+                            {"set_up_aio", set_up_aio},
                             {"userfaultfd", userfaultfd},
                             {"perf_event", perf_event},
                             {"bpf_map", bpf_map},
@@ -250,6 +263,7 @@ constexpr Probe probes[] = {{"new_mount", new_mount},
                             {"connect_abstract", connect_abstract},
                             {"connect_loopback", connect_loopback},
                             {"signal_process", signal_process},
+                            {"limit_process", limit_process},
                             {"trace_process", trace_process},
                             {"trace_child", trace_child},
                             {"type_into_terminal", type_into_terminal},

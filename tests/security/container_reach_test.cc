@@ -77,6 +77,8 @@ TEST_F(ContainerReachTest, D12_WaysIntoTheKernelAreRefused) {
       EXPECT_EQ(outside(probe), "done") << probe << ": the control";
     }
   }
+  EXPECT_EQ(inside("set_up_aio"), "ENOSYS") << "its contexts are counted for the whole machine";
+  EXPECT_EQ(outside("set_up_aio"), "done") << "the control";
   EXPECT_EQ(inside("vsock_socket"), "EAFNOSUPPORT");
   EXPECT_EQ(inside("packet_socket"), "EAFNOSUPPORT");
   EXPECT_EQ(inside("internet_socket"), "done") << "the control";
@@ -104,6 +106,10 @@ TEST_F(ContainerReachTest, S102_NothingOfInitCanBeRead) {
 TEST_F(ContainerReachTest, S102_InitIsNeitherTracedNorKilled) {
   EXPECT_EQ(inside("trace_process", "1"), "EPERM");
   EXPECT_EQ(inside("trace_child"), "done") << "the control";
+  EXPECT_EQ(inside("limit_process", "1"), "EPERM");
+  EXPECT_EQ(inside("limit_process", "0"), "done") << "the control";
+  EXPECT_EQ(outside("limit_process", std::to_string(::getpid())), "done") << "the control";
+  EXPECT_THAT(inside("read_file", "/proc/1/autogroup"), AnyOf("ENODATA", "ENOENT")) << "masked";
   run({"sh", "-c", "kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -KILL -1; true"});
   EXPECT_EQ(run({"echo", "alive"}), "alive");
 }

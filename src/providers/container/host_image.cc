@@ -32,26 +32,21 @@ constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t fewest_inodes = 1024;
 constexpr std::uint64_t dev_bytes = 65536;
 constexpr std::uint64_t dev_inodes = 64;
+constexpr std::uint64_t most_pending_signals = 4096;
+constexpr std::uint64_t most_message_queue_bytes = std::uint64_t{200} << 10U;
 constexpr os::KernelVersion idmapped_overlay_layers{5, 19};
 constexpr os::KernelVersion tmpfs_user_attributes{6, 6};
 constexpr const char* box_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-// runc's defaults (libcontainer/SPEC.md, and those that Docker and containerd give it).
 // Files of this machine that a box of image `host` gets copies of.
 constexpr const char* host_texts[] = {"/etc/ld.so.cache", "/etc/localtime"};
 
-constexpr const char* masked_paths[] = {"/proc/acpi",
-                                        "/proc/asound",
-                                        "/proc/interrupts",
-                                        "/proc/kcore",
-                                        "/proc/keys",
-                                        "/proc/latency_stats",
-                                        "/proc/sched_debug",
-                                        "/proc/scsi",
-                                        "/proc/timer_list",
-                                        "/proc/timer_stats",
-                                        "/sys/devices/virtual/powercap",
-                                        "/sys/firmware"};
+// runc's defaults (libcontainer/SPEC.md, and those that Docker and containerd give it), but for those of
+// /sys, which a box has none of; and how init is scheduled, which in a box of one id a command could lower.
+constexpr const char* masked_paths[] = {"/proc/1/autogroup",   "/proc/acpi",        "/proc/asound",
+                                        "/proc/interrupts",    "/proc/kcore",       "/proc/keys",
+                                        "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+                                        "/proc/timer_list",    "/proc/timer_stats"};
 constexpr const char* read_only_paths[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
                                            "/proc/sysrq-trigger"};
 
@@ -307,6 +302,9 @@ class Planner {
   void add_limits() {
     // A limit of 0 would not stop a core_pattern that is a pipe (core(5)).
     limit(RLIMIT_CORE, 1);
+    // These are counted for the user outside of the box, whom sessions of one id share.
+    limit(RLIMIT_SIGPENDING, most_pending_signals);
+    limit(RLIMIT_MSGQUEUE, most_message_queue_bytes);
     if (!shape_.pids_capped) limit(RLIMIT_NPROC, settings_.pids);
   }
 
