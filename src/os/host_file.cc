@@ -10,6 +10,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "os/clock.h"
@@ -99,6 +100,13 @@ Result<Fd> open_as_it_is(const std::string& path, const struct stat& status) noe
   return open_retrying(path.c_str(), O_WRONLY | (S_ISREG(status.st_mode) ? O_APPEND : 0), 0);
 }
 
+// Whether it is nothing but zeros, and enough of them for a file system to save a block.
+bool is_zero(std::string_view data) noexcept {
+  constexpr std::size_t block = 4096;
+  return data.size() >= block && data.front() == 0 &&
+         std::memcmp(data.data(), data.data() + 1, data.size() - 1) == 0;
+}
+
 }  // namespace
 
 Result<FileReplacement> FileReplacement::begin(const std::string& path) {
@@ -124,9 +132,18 @@ Result<FileReplacement> FileReplacement::begin(const std::string& path) {
   return replacement;
 }
 
-Result<void> FileReplacement::write(std::string_view data) noexcept { return write_all(fd_, data); }
+Result<void> FileReplacement::write(std::string_view data) noexcept {
+  if (temporary_.empty() || !is_zero(data)) return write_all(fd_, data);
+  if (::lseek(fd_.number(), static_cast<off_t>(data.size()), SEEK_CUR) < 0) return last_error();
+  return {};
+}
 
 Result<void> FileReplacement::commit() noexcept {
+  if (!temporary_.empty()) {
+    // A hole at the end has not made the file as long as it is to be.
+    const off_t size = ::lseek(fd_.number(), 0, SEEK_CUR);
+    if (size < 0 || ::ftruncate(fd_.number(), size) != 0) return last_error();
+  }
   // close(2) is where a network file system reports what it could not store.
   if (::close(std::move(fd_).release()) != 0 && errno != EINTR) return last_error();
   if (temporary_.empty()) return {};

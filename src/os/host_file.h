@@ -36,6 +36,7 @@ class FileReplacement {
   /// Removes the temporary of what was not committed.
   ~FileReplacement();
 
+  /// Pieces of nothing but zeros become holes, so that a sparse file, whose size may be any, fills no disk.
   Result<void> write(std::string_view data) noexcept;
   Result<void> commit() noexcept;
 

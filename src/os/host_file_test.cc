@@ -62,6 +62,25 @@ TEST_F(HostFile, NothingIsSeenBeforeCommit) {
   EXPECT_EQ(entries(), 1U);
 }
 
+TEST_F(HostFile, ZerosTakeNoSpace) {
+  constexpr std::size_t piece = std::size_t{64} << 10U;
+  constexpr std::size_t pieces = 256;
+  const std::string zeros(piece, '\0');
+  const auto blocks_of = [&](const std::string& name, const std::string& between) {
+    auto replacement = FileReplacement::begin(path(name)).value();
+    EXPECT_TRUE(replacement.write("head"));
+    for (std::size_t i = 0; i < pieces; ++i) EXPECT_TRUE(replacement.write(between));
+    EXPECT_TRUE(replacement.commit());
+    struct stat status{};
+    EXPECT_EQ(::stat(path(name).c_str(), &status), 0);
+    return static_cast<std::size_t>(status.st_blocks) * 512;
+  };
+  EXPECT_LT(blocks_of("sparse", zeros), piece);
+  const std::string expected = "head" + std::string(piece * pieces, '\0');
+  EXPECT_TRUE(bytes("sparse") == expected) << bytes("sparse").size();
+  EXPECT_GE(blocks_of("full", std::string(piece, 'x')), piece * pieces) << "the control";
+}
+
 TEST_F(HostFile, DroppedWithoutCommitLeavesNothing) {
   {
     auto replacement = FileReplacement::begin(path("a")).value();
