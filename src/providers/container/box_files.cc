@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -85,10 +86,9 @@ class NewFile {
     require_open();
     file_.reset();
   }
-  bool closed() const {
-    const std::lock_guard lock(mutex_);
-    return !file_;
-  }
+  /// init has answered a commit, and knows nothing of the put any more.
+  void settle() noexcept { settled_ = true; }
+  bool settled() const noexcept { return settled_; }
 
  private:
   void require_open() const {
@@ -103,6 +103,7 @@ class NewFile {
   os::Fd file_;
   const std::uint64_t put_;
   os::Error broken_;
+  std::atomic<bool> settled_ = false;
 };
 
 Awaitable<void> write_all(std::shared_ptr<const kit::FileThreads> threads, std::shared_ptr<NewFile> file,
@@ -118,6 +119,7 @@ Awaitable<void> commit(std::shared_ptr<BoxProcess> process, std::shared_ptr<cons
   file->close();
   init::Request request = init::CommitPut{file->put()};
   const auto answer = co_await BoxProcess::ask(process, std::move(request), std::vector<os::Fd>());
+  if (answer || answer.error().fault == InitFault::refused) file->settle();
   if (!answer) fail(FileOperation::write, file->path(), answer.error(), *process);
 }
 
@@ -127,7 +129,8 @@ class Writer final : public SandboxFileWriter {
          std::shared_ptr<NewFile> file)
       : process_(std::move(process)), threads_(std::move(threads)), file_(std::move(file)) {}
   ~Writer() override {
-    if (!file_->closed()) process_->tell(init::AbortPut{file_->put()});
+    // A commit that was given up may not have been sent; where it was, there is nothing to abort.
+    if (!file_->settled()) process_->tell(init::AbortPut{file_->put()});
     // Freeing a large file takes the file system a while.
     auto drop = [file = std::move(file_)]() mutable { file.reset(); };
     threads_->drop(std::move(drop));

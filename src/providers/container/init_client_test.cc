@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include <boost/asio.hpp>
+#include <optional>
+#include <thread>
 
 #include "os/files.h"
 #include "providers/container/fake_init_test.h"
@@ -344,6 +346,58 @@ TEST_F(InitClientTest, S52_WhatWasStartedForOneWhoHasGoneIsKilled) {
   ASSERT_TRUE(runs_until([&] { return error && other_error; }));
   client_->tell(init::Ping());
   EXPECT_TRUE(runs_until([&] { return killed.load(); }));
+}
+
+// Wherever the cancellation falls, also between the answer and who waits for it: there only where another
+// thread cancels.
+TEST_F(InitClientTest, S52_APutThatNobodyTakesIsAborted) {
+  constexpr int rounds = 1500;
+  std::atomic<int> opened = 0;
+  std::atomic<int> aborted = 0;
+  FakeInit fake([&](FakeInit& init) {
+    const auto pipe = os::make_pipe();
+    while (const auto asked = init.next()) {
+      if (std::holds_alternative<init::BeginPut>(asked->request)) {
+        init.say(asked->number, init::PutOpened{static_cast<std::uint64_t>(++opened)}, {pipe->write});
+        continue;
+      }
+      if (std::holds_alternative<init::AbortPut>(asked->request)) ++aborted;
+      init.say(asked->number, init::Done());
+    }
+  });
+  connect(fake);
+  auto work = std::make_optional(asio::make_work_guard(context_));
+  std::thread other([&] { context_.run(); });
+  std::thread another([&] { context_.run(); });
+  int taken = 0;
+  int given_up = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const auto strand = asio::make_strand(context_);
+    asio::cancellation_signal signal;
+    std::promise<bool> got;
+    asio::co_spawn(strand, client_->call(init::BeginPut{"a", {}}, {}, patience),
+                   asio::bind_cancellation_slot(
+                       signal.slot(), [&](std::exception_ptr thrown, const InitResult<InitAnswer>& answer) {
+                         got.set_value(!thrown && answer.has_value());
+                       }));
+    const auto when = std::chrono::steady_clock::now() + round * 100ns;
+    while (std::chrono::steady_clock::now() < when) continue;
+    std::promise<void> emitted;
+    asio::post(strand, [&] {
+      signal.emit(asio::cancellation_type::terminal);
+      emitted.set_value();
+    });
+    emitted.get_future().wait();
+    ++(got.get_future().get() ? taken : given_up);
+  }
+  EXPECT_TRUE(test::eventually([&] { return opened == taken + aborted; }))
+      << opened << " opened, " << taken << " taken, " << aborted << " aborted";
+  EXPECT_GT(taken, 0) << "the control";
+  EXPECT_GT(given_up, 0) << "the control";
+  work.reset();
+  drop();
+  other.join();
+  another.join();
 }
 
 TEST_F(InitClientTest, S102_LiesEndTheConnection) {

@@ -81,6 +81,8 @@ Awaitable<InitResult<InitAnswer>> InitLink::converse(std::shared_ptr<InitLink> s
   try {
     while (!call->outcome) co_await call->answered.wait();
   } catch (const boost::system::system_error&) {
+    // It may have been answered in the meantime, and nobody takes that.
+    if (call->outcome && call->outcome->has_value()) self->tidy_up_after((*call->outcome)->reply);
     self->abandon(call);
     throw;
   }
