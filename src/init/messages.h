@@ -89,7 +89,8 @@ struct SignalExec {
 };
 
 /// To all of the exec's tree. Answered by Done at once, and the killing goes on: Exited without `left`, or
-/// TreeEmpty, says that it is gone. A process that another exec may have left as well is spared (TreeEmpty).
+/// TreeEmpty, says that it is gone. In a box without cgroups init ends the processes that bear the exec's
+/// mark.
 struct KillExec {
   static constexpr MessageType type = MessageType::kill_exec;
   std::uint64_t exec = 0;
@@ -263,9 +264,8 @@ struct Exited {
   bool operator==(const Exited&) const = default;
 };
 
-/// Nothing of an exec is left that had something left. init knows an exec's processes by their parents and
-/// sessions: one that has lost its parents and made a session of its own counts for every exec that it may be
-/// of.
+/// Nothing of an exec is left that had something left. init knows an exec's processes by the mark that they
+/// are born with (its UTS namespace); one that cannot be looked at counts for every exec.
 struct TreeEmpty {
   static constexpr MessageType type = MessageType::tree_empty;
   std::uint64_t exec = 0;

@@ -74,7 +74,7 @@ Layout Layout::open(const std::string& root, const std::string& runtime_director
   Layout layout;
   require(os::fault_point("layout.open"), root, "opening it");
   layout.root = require(os::real_directory(root, public_mode), root, "opening it");
-  const os::Fd top = require(os::open_directory(layout.root), root, "opening it");
+  const os::Fd top = require_own(require(os::open_directory(layout.root), root, "opening it"), root);
   layout.volumes = own_directory(top, "volumes", private_mode, root + "/volumes");
   layout.keys = own_directory(layout.volumes, ".keys", private_mode, root + "/volumes/.keys");
   layout.ids = own_directory(top, "ids", private_mode, root + "/ids");

@@ -8,8 +8,9 @@
 
 namespace caisson::container {
 
-/// The provider's directories, opened once: whatever is put in their places later, what is named by them
-/// stays in these. Thread-safe: it never changes. All below the two are this user's alone (0700).
+/// The provider's directories, opened once. The two that are given are this user's and nobody else may write
+/// in them; all below them is this user's alone (0700). Mounts name volumes by their paths: what stands in
+/// the way of one that another user could swap is that only this user may. Thread-safe: it never changes.
 ///
 ///     <root>/volumes/<key>                a persistent workspace, or where its image is mounted
 ///     <root>/volumes/<key>.img            its file system, where it has one of its own (workspace_bound.h)
@@ -31,7 +32,7 @@ struct Layout {
   os::Fd sessions;
 
   /// Makes what is missing. Throws root_unusable naming the directory: also for a runtime directory that is a
-  /// symlink, and for one of those below that is, or is somebody else's, or that others may write.
+  /// symlink, and for one of the two or of those below that is somebody else's, or that others may write.
   static Layout open(const std::string& root, const std::string& runtime_directory);
 
   kit::WorkspaceStore store() const;  ///< For as long as this lives.

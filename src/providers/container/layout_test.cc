@@ -62,8 +62,8 @@ TEST_F(LayoutTest, S102_ARuntimeDirectoryOfOthersIsRefused) {
   EXPECT_THAT(refusal(root_, directory_ / "link"), HasSubstr("/link\"")) << "it may lead anywhere later";
   EXPECT_NO_THROW(Layout::open(directory_ / "link/../root", directory_ / "link/below"))
       << "the control: parents are resolved, once";
-  for (const std::string& shared :
-       {runtime_, runtime_ + "/sessions", root_ + "/volumes", root_ + "/volumes/.keys", root_ + "/ids"}) {
+  for (const std::string& shared : {root_, runtime_, runtime_ + "/sessions", root_ + "/volumes",
+                                    root_ + "/volumes/.keys", root_ + "/ids"}) {
     const auto before = fs::status(shared).permissions();
     fs::permissions(shared, fs::perms::group_write, fs::perm_options::add);
     EXPECT_THAT(refusal(root_, runtime_), HasSubstr("others may write")) << shared;
@@ -93,7 +93,7 @@ TEST_F(LayoutTest, AnUnusableDirectoryIsTypedAndNamed) {
 }
 
 TEST_F(LayoutTest, AReadOnlyOrFullOneIsTyped) {
-  const test::Mounted mounted(root_, "size=1m,nr_inodes=12");
+  const test::Mounted mounted(root_, "size=1m,nr_inodes=12,mode=755");
   if (!mounted.works()) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
   EXPECT_NO_THROW(open()) << "the control";
   ASSERT_TRUE(mounted.set_read_only(true));
