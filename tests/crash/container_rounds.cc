@@ -1,6 +1,6 @@
 // caisson_container_rounds ROOT RUNTIME SEED ROUNDS: makes a container session, runs a command in it and
-// destroys it, and so on; every third workspace is persistent. Prints "round N", and at the end how much its
-// memory grew after a tenth of the rounds, in bytes.
+// destroys it, and so on; every third workspace is persistent. Prints "round N", and at the end how many
+// sessions were made and destroyed, and how much its memory grew after a tenth of the rounds, in bytes.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   const int rounds = std::atoi(argv[4]);
   auto sandbox = caisson::blocking::open("container", options_of(argv[1], argv[2]));
   std::int64_t before = 0;
+  int made = 0;
   for (int round = 0; round < rounds; ++round) {
     std::cout << "round " << round << std::endl;
     if (round == rounds / 10) before = memory();
@@ -60,10 +61,12 @@ int main(int argc, char** argv) {
           session.exec({"sh", "-c", "sleep 1000 & echo $$ >> log"}, caisson::ExecOptions(20s));
       if (result.exit_code != 0) std::cout << "exit " << result.exit_code << ": " << result.err << std::endl;
       session.destroy();
+      ++made;
     } catch (const caisson::SandboxError& error) {
       // Another process may be about to remove the workspace.
       if (error.code() != caisson::ErrorCode::workspace_conflict) std::cout << error.what() << std::endl;
     }
   }
+  std::cout << "made " << made << std::endl;
   std::cout << "grew " << memory() - before << std::endl;
 }
