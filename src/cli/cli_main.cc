@@ -78,6 +78,17 @@ std::string unexpected(const std::vector<std::string>& extras) {
   return "there is an argument too many; the command goes after --";
 }
 
+// For a word that is none of them, or no word.
+std::string verbs_of(const CLI::App& app) {
+  std::string text = "say what to do: ";
+  const auto verbs = app.get_subcommands([](const CLI::App*) { return true; });
+  for (std::size_t i = 0; i < verbs.size(); ++i) {
+    if (i > 0) text += i + 1 == verbs.size() ? " or " : ", ";
+    text += "caisson " + verbs[i]->get_name();
+  }
+  return text;
+}
+
 void parse(CLI::App& app, std::vector<std::string> options) {
   std::reverse(options.begin(), options.end());
   try {
@@ -89,7 +100,7 @@ void parse(CLI::App& app, std::vector<std::string> options) {
   } catch (const CLI::ExtrasError&) {
     throw UsageError(unexpected(app.remaining(true)));
   } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
+    throw UsageError(app.get_subcommands().empty() ? verbs_of(app) : error.what());
   }
 }
 

@@ -38,6 +38,17 @@ TEST_F(VerbsTest, HelpIsOnStandardOutput) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
 }
 
+TEST_F(VerbsTest, AWordThatIsNoVerbIsToldTheVerbs) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"bogus"}, {}}) {
+    const Ended ended = caisson(words);
+    EXPECT_EQ(ended.code, 2) << ended;
+    EXPECT_THAT(ended.err, HasSubstr("say what to do: caisson run, "));
+    EXPECT_THAT(ended.err, HasSubstr("caisson doctor or caisson version\n"));
+    EXPECT_THAT(ended.err, Not(HasSubstr("bogus"))) << "it may be a value that slipped";
+  }
+  EXPECT_THAT(caisson({"version", "--bogus"}).err, HasSubstr("there is no option --bogus")) << "the control";
+}
+
 TEST_F(VerbsTest, ClosedOutputIsQuietForEveryVerb) {
   Program program = start_program({"sh", "-c", "read line; exec \"$0\" doctor", CAISSON_PROGRAM});
   program.close_out();
