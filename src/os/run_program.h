@@ -1,6 +1,7 @@
 // Running a program of the machine's to its end, for what no system call does.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,11 @@ struct ProgramRun {
   /// of root over files of mapped ids. The caller's own ids must be mapped too, for it has them still. Takes
   /// some ms more, and no `input`.
   const IdMaps* ids = nullptr;
+  std::chrono::milliseconds patience = std::chrono::seconds(60);  ///< One that takes longer is killed.
 };
-/// Starts it without an environment, and waits. Errors: ENOENT, saying what to install, where there is none;
-/// EIO for one that fails, with what it says (up to 4 KiB of its output); else that of the call which failed.
+/// Starts it without an environment, and waits for its end. Errors: ENOENT, saying what to install, where
+/// there is none; EIO for one that fails, with what it says (the first 4 KiB of its output); ETIMEDOUT; else
+/// that of the call which failed.
 ExplainedResult<void> run_program(const ProgramRun& run);
 
 }  // namespace caisson::os

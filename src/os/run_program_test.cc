@@ -8,6 +8,7 @@
 
 #include "os/beneath.h"
 #include "os/files.h"
+#include "os/self.h"
 #include "tests/support/temporary_directory.h"
 
 namespace caisson::os {
@@ -50,7 +51,46 @@ TEST(RunProgram, AFailureHasItsWords) {
   EXPECT_EQ(failed.error().text, "testing by sh: no\nway");
   EXPECT_THAT(run_program(shell("exit 1")).error().text, HasSubstr("saying nothing"));
   EXPECT_THAT(run_program(shell("kill -KILL $$")).error().text, HasSubstr("killed"));
-  EXPECT_EQ(run_program(shell("while :; do echo much; done")).error().number, EIO) << "it is not waited for";
+}
+
+TEST(RunProgram, OneThatSaysMuchIsReadToItsEnd) {
+  EXPECT_TRUE(run_program(shell("i=0; while [ $i -lt 20000 ]; do echo much; i=$((i+1)); done")));
+  const auto failed = run_program(shell("echo begin; seq 100000; exit 1"));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().text, HasSubstr("begin\n1\n"));
+  EXPECT_LT(failed.error().text.size(), 5000U);
+}
+
+TEST(RunProgram, OneThatDoesNotEndIsKilled) {
+  for (const char* script :
+       {"while :; do echo much; done", "exec sleep 1000", "exec >&- 2>&-; exec sleep 1000"}) {
+    ProgramRun run = shell(script);
+    run.patience = std::chrono::milliseconds(200);
+    const auto late = run_program(run);
+    ASSERT_FALSE(late) << script;
+    EXPECT_EQ(late.error().number, ETIMEDOUT) << script;
+  }
+}
+
+TEST(RunProgram, WhatItLeavesRunningIsNotWaitedFor) {
+  const test::TemporaryDirectory directory;
+  const std::string fifo = directory / "fifo";
+  // It ends when the FIFO is opened, holding the output until then.
+  EXPECT_TRUE(run_program(shell("mkfifo " + fifo + "; (read word <" + fifo + ") & exit 0")));
+  std::ofstream(fifo) << "end\n";
+}
+
+TEST(RunProgram, InAUserNamespaceOfItsOwnItIsFoundWithoutAPath) {
+  const IdMaps ids{{{0, own_user(), 1}}, {{0, own_group(), 1}}};
+  ProgramRun run{"testing", "coreutils", "/usr/bin:/bin", {"id", "-u"}};
+  run.ids = &ids;
+  const auto done = run_program(run);
+  EXPECT_TRUE(done) << done.error().text;
+  run.argv = {"caisson-none"};
+  const auto missing = run_program(run);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().number, ENOENT);
+  EXPECT_THAT(missing.error().text, HasSubstr("install the package coreutils"));
 }
 
 TEST(RunProgram, AMissingOneSaysWhatToInstall) {
