@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "os/capabilities.h"
 #include "os/run_program.h"
@@ -41,9 +44,20 @@ bool is_only(const std::vector<IdMapping>& map, std::uint32_t own) noexcept {
   return map.size() == 1 && map.front().count == 1 && map.front().outside == own;
 }
 
+// A child's files in /proc are root's until it has executed a program, where its parent is one that may not
+// be dumped (proc(5)): spawn returns a moment before that is settled.
+Fd open_own(const std::string& path) noexcept {
+  constexpr int tries = 100;
+  for (int i = 1;; ++i) {
+    Fd file = Fd::adopt(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file || errno != EACCES || i == tries) return file;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // One write(2), as the kernel wants it.
 Result<void> write_file(const std::string& path, std::string_view text) noexcept {
-  const Fd file = Fd::adopt(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const Fd file = open_own(path);
   if (!file) return last_error();
   const auto count = write_some(file, text.data(), text.size());
   if (!count) return count.error();
