@@ -296,8 +296,8 @@ class RecoveredCgroupsTest : public RecoveryTest {
       if (pid == 0) {
         put(cgroups.unified + "/execs/1/cgroup.procs", "0");
         for (const std::string& path : cgroups.legacy) put(path + "/execs/1/tasks", "0");
-        put(bed_.directory / "in-cgroup", "");
         ::close_range(3, ~0U, 0);  // As of what was started: it holds no lock of its owner's.
+        put(bed_.directory / "in-cgroup", "");
         for (;;) ::pause();
       }
       put(bed_.directory / "pid", std::to_string(pid) + " " + std::to_string(own.pid));
