@@ -170,6 +170,8 @@ void define_others(CLI::App& app, Parsed& into) {
       ->group("");
   add_text(conformance, "--filter", into.conformance.filter, "PREFIX",
            "Only the checks whose names begin so");
+  add_integer(conformance, "--patience", into.conformance.patience_seconds, "SECONDS",
+              "How long a check may take (default 30): more for a slow machine");
   conformance.add_flag("--list", into.conformance.list, "Name the checks instead of running them");
   add_json(conformance, into.conformance.json, "Print one JSON object");
 

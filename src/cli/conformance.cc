@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <chrono>
 #include <cstdio>
 #include <map>
 
@@ -123,8 +124,9 @@ int conformance(const ConformanceOptions& options) {
   const auto report = [&](const suite::CheckResult& result) {
     if (!options.json) progress.add(result);
   };
-  const auto results =
-      suite::run(profile_of(options), options.filter, report, suite::default_patience, options.group);
+  const std::chrono::seconds patience(options.patience_seconds.value_or(suite::default_patience.count()));
+  if (patience > std::chrono::hours(24)) throw UsageError("--patience takes a day (86400) at most");
+  const auto results = suite::run(profile_of(options), options.filter, report, patience, options.group);
   const auto count = [&results](suite::Outcome outcome) {
     return std::count_if(results.begin(), results.end(),
                          [outcome](const suite::CheckResult& result) { return result.outcome == outcome; });

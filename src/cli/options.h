@@ -39,6 +39,7 @@ struct ConformanceOptions {
   kit::TreeKill tree_kill = kit::TreeKill::automatic;
   std::string group;  ///< Of checks; empty is every one.
   std::string filter;
+  std::optional<std::int64_t> patience_seconds;  ///< For one check.
   std::optional<std::string> serve;  ///< The root to open for a suite that runs in another process.
   bool list = false;
   bool json = false;

@@ -141,6 +141,9 @@ TEST_F(VerbsTest, ConformanceRunsOneGroup) {
   for (const auto& check : listed.at("checks").as_array()) EXPECT_EQ(check.at("group"), "hardening");
   EXPECT_EQ(caisson({"conformance", "--group", "core", "--filter", "peer."}).code, 2);
   EXPECT_EQ(caisson({"conformance", "--group", "no"}).code, 2);
+  EXPECT_EQ(caisson({"conformance", "--patience", "60", "--filter", "exec.exit_code"}).code, 0);
+  EXPECT_EQ(caisson({"conformance", "--patience", "0"}).code, 2);
+  EXPECT_EQ(caisson({"conformance", "--patience", "86401"}).code, 2);
 }
 
 // A boot clock of its own, a day ahead (time_namespaces(7)): short ttls must end there as they do here.
