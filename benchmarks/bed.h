@@ -1,4 +1,4 @@
-// What the rows of a local provider share: a provider on a temporary root, and its event loop.
+// What all rows share: a provider on a temporary root, and its event loop.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "caisson/caisson.h"
 
@@ -29,15 +30,21 @@ class TemporaryRoot {
   std::string path_;
 };
 
-/// Settings and policy for a provider on that root.
-OpenOptions options_for(const TemporaryRoot& root);
-/// An ephemeral session that outlasts the benchmark.
-SandboxSessionSpec spec();
+/// Settings and policy for a provider on that root, which makes `pool` boxes ahead.
+OpenOptions options_for(const TemporaryRoot& root, int pool = 0);
+/// An ephemeral session of the host's image that outlasts the benchmark: of tier none with the host's
+/// network, of another with none.
+SandboxSessionSpec spec(Isolation isolation = Isolation::none);
 
-/// A local provider whose coroutines run on the calling thread.
+/// Runs /bin/true in it, and waits for its end; throws when that was another than 0.
+Awaitable<void> exec_true(std::shared_ptr<SandboxSession> session);
+/// Adds the milliseconds of each of `count` such execs, one after the other.
+Awaitable<void> time_execs(std::shared_ptr<SandboxSession> session, int count, std::vector<double>* samples);
+
+/// A provider of that tier, and a session of it. Its coroutines run on the calling thread.
 class Bed {
  public:
-  Bed();
+  explicit Bed(Isolation isolation = Isolation::none, int pool = 0);
   ~Bed();
   Bed(const Bed&) = delete;
   Bed& operator=(const Bed&) = delete;

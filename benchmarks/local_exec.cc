@@ -1,6 +1,5 @@
 // Execs beside the floor, in alternating rounds so that both meet the same machine.
 #include <atomic>
-#include <stdexcept>
 #include <thread>
 
 #include "benchmarks/bed.h"
@@ -11,21 +10,6 @@ namespace caisson::bench {
 namespace {
 
 using namespace std::chrono_literals;
-
-Awaitable<void> exec_true(std::shared_ptr<SandboxSession> session) {
-  Argv argv{"/bin/true"};
-  ExecOptions options(60s);
-  const auto result = co_await session->exec(std::move(argv), std::move(options));
-  if (result.exit_code != 0) throw std::runtime_error("/bin/true failed");
-}
-
-Awaitable<void> time_execs(std::shared_ptr<SandboxSession> session, int count, std::vector<double>* samples) {
-  for (int i = 0; i < count; ++i) {
-    const auto start = Steady::now();
-    co_await exec_true(session);
-    samples->push_back(milliseconds_since(start));
-  }
-}
 
 Awaitable<void> exec_until(std::shared_ptr<SandboxSession> session, Steady::time_point end, long* count) {
   while (Steady::now() < end) {

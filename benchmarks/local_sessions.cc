@@ -5,8 +5,6 @@
 namespace caisson::bench {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr int sessions_a_round = 100;
 constexpr int execs_a_round = 50;
 
@@ -16,16 +14,6 @@ Awaitable<void> create_and_destroy(Sandbox* sandbox, std::vector<double>* sample
     const auto start = Steady::now();
     const auto session = co_await sandbox->create_session(std::move(wanted));
     co_await session->destroy();
-    samples->push_back(milliseconds_since(start));
-  }
-}
-
-Awaitable<void> exec_true(std::shared_ptr<SandboxSession> session, std::vector<double>* samples) {
-  for (int i = 0; i < execs_a_round; ++i) {
-    Argv argv{"/bin/true"};
-    const auto start = Steady::now();
-    ExecOptions options(60s);
-    co_await session->exec(std::move(argv), std::move(options));
     samples->push_back(milliseconds_since(start));
   }
 }
@@ -43,7 +31,7 @@ std::vector<Row> session_rows(Bed& bed, const std::string& peer_python) {
   if (!peer_python.empty()) peer.emplace(peer_python);
   for (int round = 0; round < 10; ++round) {
     bed.run(create_and_destroy(&bed.sandbox(), &ours.sessions));
-    bed.run(exec_true(bed.session(), &ours.execs));
+    bed.run(time_execs(bed.session(), execs_a_round, &ours.execs));
     if (!peer) continue;
     append(theirs.sessions, peer->measure("create_destroy", sessions_a_round));
     append(theirs.execs, peer->measure("exec_true", execs_a_round));

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "benchmarks/container.h"
 #include "benchmarks/local.h"
 
 namespace {
@@ -11,8 +12,11 @@ namespace {
 int usage() {
   std::fputs(
       "usage: caisson-bench local [--json FILE] [--tai42 PYTHON] [--only exec|streams|files|sessions]\n"
-      "PYTHON is an interpreter that can import tai42_sandbox_local; without it that peer is shown as "
-      "absent.\n",
+      "       caisson-bench container [--json FILE] [--peers DIRECTORY] [--only "
+      "create|peers|exec|idle|many]\n"
+      "PYTHON is an interpreter that can import tai42_sandbox_local; DIRECTORY has the commands of other "
+      "runtimes.\n"
+      "A peer that is not there is shown as absent.\n",
       stderr);
   return 2;
 }
@@ -20,23 +24,28 @@ int usage() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc % 2 != 0 || std::string_view(argv[1]) != "local") return usage();
+  if (argc % 2 != 0) return usage();
+  const std::string_view provider = argv[1];
+  const bool local = provider == "local";
+  if (!local && provider != "container") return usage();
   std::string json;
-  std::string tai42;
+  std::string peer;
   std::string only;
   for (int i = 2; i < argc; i += 2) {
-    if (std::string_view(argv[i]) == "--json") {
+    const std::string_view option = argv[i];
+    if (option == "--json") {
       json = argv[i + 1];
-    } else if (std::string_view(argv[i]) == "--tai42") {
-      tai42 = argv[i + 1];
-    } else if (std::string_view(argv[i]) == "--only") {
+    } else if (option == (local ? "--tai42" : "--peers")) {
+      peer = argv[i + 1];
+    } else if (option == "--only") {
       only = argv[i + 1];
     } else {
       return usage();
     }
   }
   try {
-    const auto rows = caisson::bench::local_rows(tai42, only);
+    const auto rows =
+        local ? caisson::bench::local_rows(peer, only) : caisson::bench::container_rows(peer, only);
     caisson::bench::print_table(rows);
     if (!json.empty()) caisson::bench::write_json(rows, json);
   } catch (const std::exception& error) {

@@ -7,10 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "benchmarks/floor/require.h"
 
 namespace caisson::bench::floor {
-void exec_true() {
+
+void run(std::span<const char* const> argv) {
   int out[2];
   int err[2];
   require(pipe2(out, O_CLOEXEC) == 0, errno, "pipe2");
@@ -20,12 +23,13 @@ void exec_true() {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_adddup2(&actions, err[1], 2);
-  char name[] = "/bin/true";
-  char path[] = "PATH=/usr/bin:/bin";
-  char* argv[] = {name, nullptr};
+  std::vector<char*> words;
+  for (const char* word : argv) words.push_back(const_cast<char*>(word));
+  words.push_back(nullptr);
+  char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
   char* envp[] = {path, nullptr};
   pid_t pid = -1;
-  const int failure = posix_spawn(&pid, name, &actions, nullptr, argv, envp);
+  const int failure = posix_spawn(&pid, words[0], &actions, nullptr, words.data(), envp);
   posix_spawn_file_actions_destroy(&actions);
   close(out[1]);
   close(err[1]);
@@ -44,7 +48,12 @@ void exec_true() {
   }
   int status = 0;
   require(waitpid(pid, &status, 0) == pid, errno, "waitpid");
-  require(status == 0, ECHILD, "/bin/true");
+  require(status == 0, ECHILD, words[0]);
+}
+
+void exec_true() {
+  static constexpr const char* argv[] = {"/bin/true"};
+  run(argv);
 }
 
 }  // namespace caisson::bench::floor
