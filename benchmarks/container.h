@@ -1,7 +1,6 @@
 // The rows of the container provider.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,5 @@ std::vector<Row> many_rows();
 /// The milliseconds that a peer's command takes, added to `samples` `count` times; nothing where it is not
 /// there.
 void time_peer(const std::string& peers, const std::string& name, int count, std::vector<double>& samples);
-/// A row beside a peer; absent where there are no samples.
-Row beside(std::string name, std::vector<double>& ours, std::string against, std::vector<double>& theirs,
-           std::optional<double> target);
 
 }  // namespace caisson::bench

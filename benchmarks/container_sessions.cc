@@ -54,6 +54,21 @@ double private_memory(const std::string& pid) {
   return kilobytes / 1024;
 }
 
+// Of this process and all that it began.
+struct Use {
+  double memory = 0;
+  double processes = 0;
+};
+Use own_use() {
+  const std::string self = std::to_string(getpid());
+  Use use{private_memory(self), 0};
+  for (const std::string& pid : descendants_of(self)) {
+    use.memory += private_memory(pid);
+    ++use.processes;
+  }
+  return use;
+}
+
 }  // namespace
 
 std::vector<Row> container_exec_rows(const std::string& peers) {
@@ -75,20 +90,16 @@ std::vector<Row> idle_rows() {
   constexpr int count = 50;
   Bed bed(Isolation::container);
   bed.run(exec_true(bed.session()));
-  const std::string self = std::to_string(getpid());
-  const double before = private_memory(self);
-  const std::size_t processes_before = descendants_of(self).size();
+  const Use before = own_use();
   Sessions sessions;
   bed.run(create(&bed.sandbox(), count, &sessions));
   bed.run(exec_in_each(&sessions));
-  double memory = private_memory(self) - before;
-  const auto processes = descendants_of(self);
-  for (const std::string& pid : processes) memory += private_memory(pid);
-  memory -= private_memory(processes.front());  // About what the bed's own session has.
+  const Use after = own_use();
   bed.run(destroy(&sessions));
-  const double each = static_cast<double>(processes.size() - processes_before) / count;
-  return {{"idle container session, private memory", memory / count, "MiB", "the bound", 1, 1, true},
-          {"idle container session, processes", each, "", "the bound", 1, 1, true}};
+  return {{"idle container session, private memory", (after.memory - before.memory) / count, "MiB",
+           "the bound", 1, 1, true},
+          {"idle container session, processes", (after.processes - before.processes) / count, "", "the bound",
+           1, 1, true}};
 }
 
 std::vector<Row> many_rows() {

@@ -36,19 +36,10 @@ std::vector<Row> session_rows(Bed& bed, const std::string& peer_python) {
     append(theirs.sessions, peer->measure("create_destroy", sessions_a_round));
     append(theirs.execs, peer->measure("exec_true", execs_a_round));
   }
-  const auto row = [&](std::string name, std::vector<double> Side::* samples, std::optional<double> target) {
-    Row made{std::move(name),
-             quantile(ours.*samples, 0.5),
-             "ms",
-             "tai42-sandbox-local",
-             std::nullopt,
-             target,
-             true};
-    if (peer) made.other = quantile(theirs.*samples, 0.5);
-    return made;
-  };
-  return {row("create and destroy of a session, p50", &Side::sessions, 0.5),
-          row("exec of /bin/true beside the reference, p50", &Side::execs, std::nullopt)};
+  const std::string peer_name = "tai42-sandbox-local";
+  return {beside("create and destroy of a session, p50", ours.sessions, peer_name, theirs.sessions, 0.5),
+          beside("exec of /bin/true beside the reference, p50", ours.execs, peer_name, theirs.execs,
+                 std::nullopt)};
 }
 
 }  // namespace caisson::bench

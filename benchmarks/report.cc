@@ -22,13 +22,33 @@ std::optional<bool> Row::met() const {
 
 namespace {
 
-std::string text_of(const char* format, const std::optional<double>& value) {
+std::string text_of(const std::optional<double>& value, bool fixed) {
   char text[32] = "-";
-  if (value) std::snprintf(text, sizeof text, format, *value);
+  if (value)
+    fixed ? std::snprintf(text, sizeof text, "%.3f", *value)
+          : std::snprintf(text, sizeof text, "%.4g", *value);
   return text;
 }
 
 }  // namespace
+
+Row beside(std::string name, std::vector<double>& ours, std::string against, std::vector<double>& theirs,
+           std::optional<double> target) {
+  Row row{std::move(name), quantile(ours, 0.5), "ms", std::move(against), std::nullopt, target, true};
+  if (!theirs.empty()) row.other = quantile(theirs, 0.5);
+  return row;
+}
+
+std::vector<Row> rows_of(const std::vector<Group>& groups, const std::string& only) {
+  std::vector<Row> rows;
+  for (const Group& group : groups) {
+    if (!only.empty() && only != group.name) continue;
+    const std::vector<Row> more = group.measure();
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  if (rows.empty()) throw std::invalid_argument("there are no rows of " + only);
+  return rows;
+}
 
 void print_table(const std::vector<Row>& rows) {
   std::printf("%-44s %12s %12s %-6s %7s %8s  %s\n", "row", "caisson", "against", "unit", "ratio", "target",
@@ -40,7 +60,7 @@ void print_table(const std::vector<Row>& rows) {
     if (row.target)
       std::snprintf(target, sizeof target, "%s%.2f", row.less_is_better ? "<=" : ">=", *row.target);
     std::printf("%-44s %12.4g %12s %-6s %7s %8s  %s\n", (row.row + " / " + row.against).c_str(), row.figure,
-                text_of("%.4g", row.other).c_str(), row.unit.c_str(), text_of("%.3f", ratio).c_str(), target,
+                text_of(row.other, false).c_str(), row.unit.c_str(), text_of(ratio, true).c_str(), target,
                 met ? (*met ? "met" : "UNMET") : (row.other ? "" : "absent"));
   }
 }

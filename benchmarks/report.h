@@ -1,8 +1,10 @@
 // Rows of a benchmark: a figure of ours beside the floor's or a peer's, as a ratio.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace caisson::bench {
@@ -19,6 +21,17 @@ struct Row {
   std::optional<double> ratio() const;
   std::optional<bool> met() const;
 };
+
+/// A row of the medians of milliseconds, the less the better; absent where there are none of `theirs`.
+Row beside(std::string name, std::vector<double>& ours, std::string against, std::vector<double>& theirs,
+           std::optional<double> target);
+
+struct Group {
+  std::string_view name;
+  std::function<std::vector<Row>()> measure;
+};
+/// The rows of all groups, or of the one called `only`; throws std::invalid_argument where there is none.
+std::vector<Row> rows_of(const std::vector<Group>& groups, const std::string& only);
 
 /// The rows as a table on standard output.
 void print_table(const std::vector<Row>& rows);
