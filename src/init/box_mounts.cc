@@ -109,9 +109,7 @@ class Builder {
     auto made = std::visit([this](const auto& each) { return make(each); }, mount);
     if (!made) return failure(step, made.error().number, target + ": " + made.error().text);
     if (is_root(target)) return begin_tree(std::move(*made));
-    const auto is = os::status(*made);
-    if (!is) return failure(step, is.error(), target);
-    const auto place = S_ISDIR(is->st_mode) ? tree_->make_directories(target) : place_of_file(target);
+    const auto place = place_of(*made, mount);
     if (!place) return failure(step, place.error(), target);
     const auto attached = os::attach(*made, *place, "");
     if (!attached) return failure(step, attached.error().number, target + ": " + attached.error().text);
@@ -164,13 +162,38 @@ class Builder {
     return made;
   }
 
-  // An empty file to mount on, or what is there already.
-  os::Result<os::Fd> place_of_file(const std::string& path) const {
-    auto there = tree_->open(path, O_PATH);
+  // What a mount is to lie on: made where nothing is.
+  os::Result<os::Fd> place_of(os::FdRef made, const Mount& mount) const {
+    const bool may_be_file = std::holds_alternative<Bind>(mount) || std::holds_alternative<Attached>(mount);
+    const auto is = may_be_file ? os::status(made) : os::Result<os::FileStatus>(os::FileStatus());
+    if (!is) return is.error();
+    const std::string& target = target_of(mount);
+    if (!may_be_file || S_ISDIR(is->st_mode)) return tree_->make_directories(target);
+    auto there = tree_->open(target, O_PATH);
     if (there || there.error() != os::error_of(ENOENT)) return there;
-    const auto place = tree_->place_for(path);
+    const auto place = tree_->place_for(target);
     if (!place) return place.error();
     return os::open_at(place->directory, place->name, O_CREAT | O_WRONLY, 0644);
+  }
+
+  // The directory of a path, which is made if it is missing, and the last component. Kept, for what is made
+  // after the mounts comes in groups.
+  struct Entry {
+    os::FdRef directory;
+    std::string name;
+  };
+  os::Result<Entry> entry_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    std::string name = path.substr(slash + 1);
+    if (name.empty() || name == "." || name == "..") return os::error_of(EISDIR);
+    std::string parent = slash == 0 ? "/" : path.substr(0, slash);
+    if (parent != parent_path_) {
+      auto opened = tree_->make_directories(parent);
+      if (!opened) return opened.error();
+      parent_ = std::move(*opened);
+      parent_path_ = std::move(parent);
+    }
+    return Entry{parent_, std::move(name)};
   }
 
   BoxResult<void> fill() {
@@ -191,13 +214,16 @@ class Builder {
   }
 
   // Devices cannot be made in a user namespace, only shown again.
-  BoxResult<void> bind_device(const std::string& name) const {
+  BoxResult<void> bind_device(const std::string& name) {
     const std::string path = "/dev/" + name;
     auto mount = os::clone_tree(path, false);
     if (!mount) return failed(Step::dev, mount.error());
     const auto limited = os::set_attributes(*mount, {.nosuid = true, .noexec = true}, false);
     if (!limited) return failed(Step::dev, limited.error());
-    const auto place = place_of_file(path);
+    const auto entry = entry_of(path);
+    if (!entry) return failure(Step::dev, entry.error(), path);
+    auto place = os::open_at(entry->directory, entry->name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+    if (!place && place.error() == os::error_of(EEXIST)) place = tree_->open(path, O_PATH);
     if (!place) return failure(Step::dev, place.error(), path);
     const auto attached = os::attach(*mount, *place, "");
     if (!attached) return failed(Step::dev, attached.error());
@@ -215,29 +241,38 @@ class Builder {
     return {};
   }
 
-  BoxResult<void> write_file(const File& file) const {
+  BoxResult<void> write_file(const File& file) {
     const auto fail = [&](const os::Error& error) { return failure(Step::etc, error, file.path); };
-    const auto place = tree_->place_for(file.path);
-    if (!place) return fail(place.error());
-    // What a layer has of that name gives way, but for what is mounted there.
-    if (const auto gone = os::unlink_at(place->directory, place->name); !gone) return fail(gone.error());
-    const auto made = os::open_at(place->directory, place->name, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    const auto entry = entry_of(file.path);
+    if (!entry) return fail(entry.error());
+    auto made = os::open_at(entry->directory, entry->name, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (!made && made.error() == os::error_of(EEXIST)) made = in_place_of(file.path);
     if (!made) return fail(made.error());
     if (const auto written = os::write_all(*made, file.contents); !written) return fail(written.error());
     if (const auto set = os::set_mode(*made, file.mode); !set) return fail(set.error());
     return {};
   }
 
-  // The parent of a path, made if it is missing, and the path's last component: never followed if a symlink.
-  BoxResult<void> make_link(const Symlink& link) const {
+  // What a layer has of that name, or where its symlink leads, gives way, but for what is mounted there.
+  os::Result<os::Fd> in_place_of(const std::string& path) const {
+    const auto place = tree_->place_for(path);
+    if (!place) return place.error();
+    const auto gone = os::unlink_at(place->directory, place->name);
+    if (!gone) return gone.error();
+    return os::open_at(place->directory, place->name, O_CREAT | O_EXCL | O_WRONLY, 0600);
+  }
+
+  BoxResult<void> make_link(const Symlink& link) {
     const auto fail = [&](const os::Error& error) { return failure(Step::etc, error, link.path); };
-    const std::size_t slash = link.path.rfind('/');
-    const std::string name = link.path.substr(slash + 1);
-    if (name.empty() || name == ".") return fail(os::error_of(EISDIR));
-    const auto parent = tree_->make_directories(slash == 0 ? "/" : link.path.substr(0, slash));
-    if (!parent) return fail(parent.error());
-    if (const auto gone = os::unlink_at(*parent, name); !gone) return fail(gone.error());
-    if (::symlinkat(link.target.c_str(), parent->number(), name.c_str()) != 0) return fail(os::last_error());
+    const auto entry = entry_of(link.path);
+    if (!entry) return fail(entry.error());
+    const auto make = [&] {
+      return ::symlinkat(link.target.c_str(), entry->directory.number, entry->name.c_str());
+    };
+    if (make() == 0) return {};
+    if (errno != EEXIST) return fail(os::last_error());
+    if (const auto gone = os::unlink_at(entry->directory, entry->name); !gone) return fail(gone.error());
+    if (make() != 0) return fail(os::last_error());
     return {};
   }
 
@@ -280,15 +315,13 @@ class Builder {
   }
 
   // From here on a path is the box's own.
-  static BoxResult<void> make_read_only(const std::string& path) {
+  BoxResult<void> make_read_only(const std::string& path) const {
     auto mount = os::clone_tree(path, true);
     if (!mount && mount.error().number == ENOENT) return {};
     if (!mount) return failed(Step::mask, mount.error());
     const auto set = os::set_attributes(*mount, {.read_only = true}, true);
     if (!set) return failure(Step::mask, set.error().number, path + ": " + set.error().text);
-    const auto root = os::open_directory("/");
-    if (!root) return failure(Step::mask, root.error(), "/");
-    const auto attached = os::attach(*mount, *root, path);
+    const auto attached = os::attach(*mount, tree_->directory(), path);
     if (!attached) return failed(Step::mask, attached.error());
     return {};
   }
@@ -312,6 +345,8 @@ class Builder {
   const BoxPlan& plan_;
   std::vector<os::Fd> attached_;
   std::optional<os::Beneath> tree_;
+  os::Fd parent_;  // Of what was made last, after the mounts.
+  std::string parent_path_;
   BoxMounts result_;
 };
 

@@ -163,21 +163,25 @@ Result<Fd> make_all(const Beneath& beneath, Resolution resolution) {
   Result<Fd> whole = resolution.open(O_PATH | O_DIRECTORY);
   if (whole || whole.error() != error_of(ENOENT)) return whole;
   const Parts parts = resolution.parts();
-  Result<Fd> parent = duplicate(beneath.directory());
-  if (!parent) return parent;
+  Fd held;
+  FdRef parent = beneath.directory();
   for (std::size_t count = 1; count <= parts.size(); ++count) {
     const Parts so_far(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count));
-    Result<Fd> next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY);
+    // The whole was looked for already.
+    Result<Fd> next = count == parts.size() ? Result<Fd>(whole.error())
+                                            : Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY);
     for (int makings = 0; !next && next.error() == error_of(ENOENT) && makings < most_makings; ++makings) {
-      const Result<void> made = make_directory_at(*parent, parts[count - 1], 0755);
+      const Result<void> made = make_directory_at(parent, parts[count - 1], 0755);
       // EEXIST: somebody else made it, or it is a symlink to nothing, which stays ENOENT.
       if (!made && made.error() != error_of(EEXIST)) return made.error();
       next = Resolution(beneath, so_far).open(O_PATH | O_DIRECTORY);
     }
     if (!next) return next;
-    parent = std::move(next);
+    held = std::move(*next);
+    parent = held;
   }
-  return parent;
+  if (!held) return whole;
+  return held;
 }
 
 }  // namespace

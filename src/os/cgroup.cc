@@ -37,20 +37,28 @@ struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
 
+using Entries = std::unique_ptr<DIR, CloseDirectory>;
+
+// What stands in a directory; nothing where it was not opened, with the reason in errno.
+Entries entries_of(Result<Fd> directory) noexcept {
+  Entries entries(directory && *directory ? ::fdopendir(directory->number()) : nullptr);
+  if (entries) static_cast<void>(std::move(*directory).release());  // `entries` closes it now.
+  return entries;
+}
+
+bool is_cgroup(const dirent& entry) noexcept { return entry.d_type == DT_DIR && entry.d_name[0] != '.'; }
+
 // One pass over a cgroup and those beneath it, deepest first.
 Result<void> remove_once(FdRef parent, const char* name) noexcept {
   if (::unlinkat(parent.number, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
   const Error error = last_error();
   if (!is_busy(error)) return error;
-  Fd directory = Fd::adopt(::openat(parent.number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!directory) return last_error();
-  const FdRef here = directory;
-  const std::unique_ptr<DIR, CloseDirectory> entries(::fdopendir(here.number));
+  const auto entries =
+      entries_of(Fd::adopt(::openat(parent.number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)));
   if (!entries) return last_error();
-  static_cast<void>(std::move(directory).release());  // `entries` closes it now.
   while (const dirent* entry = ::readdir(entries.get())) {
-    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
-    const auto removed = remove_once(here, entry->d_name);
+    if (!is_cgroup(*entry)) continue;
+    const auto removed = remove_once(FdRef{::dirfd(entries.get())}, entry->d_name);
     if (!removed) return removed.error();
   }
   if (::unlinkat(parent.number, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
@@ -72,8 +80,7 @@ constexpr std::size_t largest_list = 1U << 20U;
 // cgroup.kill signals the first thread of each process, which is in vain where that has ended and others have
 // not. Best effort: whoever is overlooked is found to be there still.
 void kill_by_pidfd(FdRef cgroup, int depth) {
-  const auto names = names_in(cgroup);
-  if (!names || depth > deepest) return;
+  if (depth > deepest) return;
   const auto text = read_file_at(cgroup, "cgroup.procs", largest_list);
   std::istringstream pids(text ? *text : std::string());
   for (pid_t pid = 0; pids >> pid;) {
@@ -81,10 +88,10 @@ void kill_by_pidfd(FdRef cgroup, int depth) {
     const Fd process = pid > 0 ? Fd::adopt(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) : Fd();
     if (process) ::syscall(SYS_pidfd_send_signal, process.number(), SIGKILL, nullptr, 0);
   }
-  for (const std::string& name : *names) {
-    const auto is = status_at(cgroup, name);
-    if (!is || !S_ISDIR(is->st_mode)) continue;
-    const auto child = open_at(cgroup, name, O_PATH | O_DIRECTORY);
+  const auto entries = entries_of(open_at(cgroup, ".", O_RDONLY | O_DIRECTORY));
+  while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+    if (!is_cgroup(*entry)) continue;
+    const auto child = open_at(cgroup, entry->d_name, O_PATH | O_DIRECTORY);
     if (child) kill_by_pidfd(*child, depth + 1);
   }
 }
@@ -202,12 +209,10 @@ bool is_abandoned(const std::string& place, const std::string& name) noexcept {
 }
 
 void remove_abandoned_pools(const std::string& place) noexcept {
-  const std::unique_ptr<DIR, CloseDirectory> entries(::opendir(place.c_str()));
-  if (!entries) return;
-  while (const dirent* entry = ::readdir(entries.get())) {
-    const std::string name = entry->d_name;
-    if (entry->d_type == DT_DIR && is_abandoned(place, name)) {
-      static_cast<void>(remove_cgroup_tree(place + "/" + name, tidy_patience));
+  const Entries entries(::opendir(place.c_str()));
+  while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+    if (is_cgroup(*entry) && is_abandoned(place, entry->d_name)) {
+      static_cast<void>(remove_cgroup_tree(place + "/" + entry->d_name, tidy_patience));
     }
   }
 }

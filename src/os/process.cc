@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "os/pidfd_info.h"
 
 namespace caisson::os {
@@ -68,6 +71,11 @@ Reaped Process::reap() const noexcept {
     // A zombie that somebody else has yet to reap stays readable; POLLHUP alone is news then.
     if ((end.revents & POLLIN) != 0) events = 0;
   }
+}
+
+void Process::wait(std::chrono::milliseconds patience) const noexcept {
+  pollfd end{pidfd_.number(), POLLIN, 0};
+  ::poll(&end, 1, static_cast<int>(std::min<std::chrono::milliseconds::rep>(patience.count(), INT_MAX)));
 }
 
 bool children_are_waitable() noexcept {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 
 #include "os/fd.h"
@@ -41,6 +42,8 @@ class Process {
   std::optional<Reaped> try_reap() const noexcept;
   /// Blocks until it has ended.
   Reaped reap() const noexcept;
+  /// Blocks until it has ended, or at most so long, and reaps nothing.
+  void wait(std::chrono::milliseconds patience) const noexcept;
 
  private:
   Fd pidfd_;

@@ -86,7 +86,8 @@ class BoxBed {
 
   std::shared_ptr<ContainerBox> make(BoxRequest request) {
     if (request.cgroup_name.empty()) request.cgroup_name = os::new_cgroup_name();
-    return get(make_box(core(), std::move(request), context.get_executor()));
+    PrepareBox prepare = [request = std::move(request)] { return request; };
+    return get(make_box(core(), std::move(prepare), context.get_executor()));
   }
   std::shared_ptr<ContainerBox> make(const UidSlot& slot = first_slot, const std::string& image = "host") {
     return make(BoxRequest{image, BoxShape{"box", slot, {}, false}, {}, {}, {}});

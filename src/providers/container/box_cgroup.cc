@@ -112,6 +112,8 @@ void BoxCgroup::complete() {
   tidy_soon();
 }
 
+bool BoxCgroup::blocks_to_complete() const noexcept { return !state_->unified.empty(); }
+
 std::optional<BoxLeaf> BoxCgroup::ready_leaf() {
   auto leaf = state_->leaves.take();
   if (leaf) leaf->begin();

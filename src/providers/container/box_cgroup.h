@@ -98,6 +98,8 @@ class BoxCgroup {
   /// To be called once BuildBox was answered, before the first leaf: sets the caps where v2 has the
   /// controllers, which takes some ms, and has leaves made ahead. Throws SandboxError.
   void complete();
+  /// Whether complete() has caps to set: a matter for a worker then.
+  bool blocks_to_complete() const noexcept;
 
   /// A leaf that is ready, if there is one. Never blocks.
   std::optional<BoxLeaf> ready_leaf();

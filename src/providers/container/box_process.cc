@@ -4,7 +4,6 @@
 #include <linux/sched.h>
 #include <signal.h>
 
-#include <thread>
 #include <utility>
 
 #include "caisson/kit/provider.h"
@@ -136,17 +135,25 @@ Awaitable<void> BoxProcess::build(std::shared_ptr<BoxProcess> self, boost::asio:
   };
   self->client_ = std::make_unique<InitClient>(executor, std::move(self->socket_), std::move(options));
   if (self->cgroup_) self->cgroup_->add_to(planned.plan, planned.attached);
-  init::Request hello = init::Hello();
-  auto answer = co_await ask(self, std::move(hello), std::vector<os::Fd>());
-  if (answer) {
-    init::BuildBox build;
-    build.plan = std::move(planned.plan);
-    init::Request request = std::move(build);
-    answer = co_await ask(self, std::move(request), std::move(planned.attached));
+  // Together: an answer costs two changes of process.
+  self->tell(init::Hello());
+  init::BuildBox build;
+  build.plan = std::move(planned.plan);
+  init::Request request = std::move(build);
+  auto answer = co_await ask(self, std::move(request), std::move(planned.attached));
+  if (!answer && answer.error().step == init::Step::protocol) {
+    // Why the greeting was refused says more.
+    init::Request hello = init::Hello();
+    const auto greeted = co_await ask(self, std::move(hello), std::vector<os::Fd>());
+    if (!greeted && greeted.error().fault == InitFault::refused) answer = greeted.error();
   }
   if (answer && self->cgroup_) {
     CompleteJob complete{self->cgroup_};
-    co_await self->core_->spawners().run(std::move(complete));
+    if (self->cgroup_->blocks_to_complete()) {
+      co_await self->core_->spawners().run(std::move(complete));
+    } else {
+      complete();
+    }
   }
   if (answer) co_return;
   const InitFailure failure = answer.error();
@@ -187,9 +194,10 @@ bool BoxProcess::ended() noexcept {
 
 bool BoxProcess::wait_ended(std::chrono::milliseconds patience_for_it) noexcept {
   const auto until = std::chrono::steady_clock::now() + patience_for_it;
-  for (std::chrono::microseconds pause = 100us; !ended(); pause = std::min(pause * 2, 5000us)) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(pause);
+  while (!ended()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left <= 0ms) return false;
+    process_.wait(left);
   }
   return true;
 }

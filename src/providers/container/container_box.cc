@@ -10,30 +10,34 @@ namespace {
 struct Begun {
   std::shared_ptr<BoxProcess> process;
   PlannedBox planned;
+  UidSlot slot;
 };
 class BeginBox {
  public:
-  BeginBox(std::shared_ptr<ContainerCore> core, const BoxRequest* request)
-      : core_(std::move(core)), request_(request) {}
+  BeginBox(std::shared_ptr<ContainerCore> core, PrepareBox prepare)
+      : core_(std::move(core)), prepare_(std::move(prepare)) {}
 
   Begun operator()() const {
+    BoxRequest request = prepare_();
     const ContainerSettings& settings = core_->settings();
-    BoxShape shape = request_->shape;
-    const Image image = find_image(request_->image, settings, shape.slot).value();
+    BoxShape& shape = request.shape;
+    const Image image = find_image(request.image, settings, shape.slot).value();
     std::shared_ptr<BoxCgroup> cgroup;
     if (core_->cgroups() != nullptr) {
-      cgroup = core_->cgroups()->make(request_->cgroup_name, caps(), owner_of_init(shape.slot));
-      shape.pids_capped = caps().pids.has_value();
+      const os::CgroupCaps caps = caps_of(request);
+      cgroup = core_->cgroups()->make(request.cgroup_name, caps, owner_of_init(shape.slot));
+      shape.pids_capped = caps.pids.has_value();
     }
     Begun begun;
+    begun.slot = shape.slot;
     begun.process = BoxProcess::spawn(core_, shape.slot, std::move(cgroup));
     begun.planned = plan_box(settings, image, shape, ids_of(*begun.process, image)).value();
     return begun;
   }
 
  private:
-  os::CgroupCaps caps() const {
-    os::CgroupCaps caps{request_->cpu, request_->memory, std::nullopt};
+  os::CgroupCaps caps_of(const BoxRequest& request) const {
+    os::CgroupCaps caps{request.cpu, request.memory, std::nullopt};
     if (core_->cap_obstacle(os::CgroupController::pids).empty()) caps.pids = core_->settings().pids;
     return caps;
   }
@@ -49,7 +53,7 @@ class BeginBox {
   }
 
   std::shared_ptr<ContainerCore> core_;
-  const BoxRequest* request_;
+  PrepareBox prepare_;
 };
 
 struct RemoveBox {
@@ -79,14 +83,14 @@ Awaitable<std::unique_ptr<SandboxFileWriter>> ContainerBox::open_writer(std::str
   return files_.open_writer(std::move(path), mode);
 }
 
-Awaitable<std::shared_ptr<ContainerBox>> make_box(std::shared_ptr<ContainerCore> core, BoxRequest request,
+Awaitable<std::shared_ptr<ContainerBox>> make_box(std::shared_ptr<ContainerCore> core, PrepareBox prepare,
                                                   boost::asio::any_io_executor executor) {
-  BeginBox begin(core, &request);
+  BeginBox begin(core, std::move(prepare));
   Begun begun = co_await core->spawners().run(std::move(begin));
   std::exception_ptr failure;
   try {
     co_await BoxProcess::build(begun.process, std::move(executor), std::move(begun.planned));
-    co_return std::make_shared<ContainerBox>(std::move(begun.process), request.shape.slot);
+    co_return std::make_shared<ContainerBox>(std::move(begun.process), begun.slot);
   } catch (...) {
     failure = std::current_exception();
   }

@@ -1,6 +1,7 @@
 // ContainerBox: one session's box, as the kit uses it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -40,10 +41,13 @@ struct BoxRequest {
   std::optional<std::uint64_t> memory;  ///< Bytes.
 };
 
+/// What is wanted, found out on the worker that makes it: it may block, and throw.
+using PrepareBox = std::function<BoxRequest()>;
+
 /// A new box, built. Its connection's work is done on `executor`. Throws SandboxSpecRejectedError for an
-/// image that cannot be, unavailable where the machine lacks something, kit::DescriptorsExhausted; nothing of
-/// a box that failed is left.
-Awaitable<std::shared_ptr<ContainerBox>> make_box(std::shared_ptr<ContainerCore> core, BoxRequest request,
+/// image that cannot be, unavailable where the machine lacks something, kit::DescriptorsExhausted, and what
+/// `prepare` throws; nothing of a box that failed is left.
+Awaitable<std::shared_ptr<ContainerBox>> make_box(std::shared_ptr<ContainerCore> core, PrepareBox prepare,
                                                   boost::asio::any_io_executor executor);
 
 }  // namespace caisson::container

@@ -52,17 +52,29 @@ struct State {
 };
 
 // Blocking calls as a worker takes them.
-struct MakeOnDisk {
-  std::shared_ptr<SessionOnDisk> operator()() const {
+
+// Puts a session on disk, and says what box it is to have.
+struct PrepareSession {
+  BoxRequest operator()() const {
+    BoxRequest request;
+    request.cgroup_name = cgroup_name(state->owner, record->id);
     SessionCgroups cgroups;
     if (const BoxCgroups* const all = state->core->cgroups()) {
-      BoxCgroupPaths paths = all->paths(cgroup_name(state->owner, record->id));
+      BoxCgroupPaths paths = all->paths(request.cgroup_name);
       cgroups = {std::move(paths.unified), std::move(paths.v1)};
     }
-    return std::make_shared<SessionOnDisk>(state->storage, *record, state->owner, std::move(cgroups));
+    *on_disk = std::make_shared<SessionOnDisk>(state->storage, *record, state->owner, std::move(cgroups));
+    request.image = record->spec.image;
+    request.shape.hostname = record->id.substr(0, hostname_size);
+    request.shape.slot = (*on_disk)->slot();
+    request.shape.volume = (*on_disk)->volume_path();
+    request.cpu = record->spec.cpu;
+    if (record->spec.memory_mb) request.memory = static_cast<std::uint64_t>(*record->spec.memory_mb) << 20U;
+    return request;
   }
   std::shared_ptr<State> state;
   const kit::SessionRecord* record;
+  std::shared_ptr<SessionOnDisk>* on_disk;
 };
 struct AbandonJob {
   void operator()() const { on_disk->abandon(); }
@@ -112,23 +124,14 @@ struct Unfinished {
 
 Awaitable<std::shared_ptr<ContainerBox>> make_session(std::shared_ptr<State> state, kit::SessionRecord record,
                                                       boost::asio::any_io_executor executor) {
-  MakeOnDisk make{state, &record};
   Held held;
-  held.on_disk = co_await state->core->sessions().run(std::move(make));
-  Unfinished unfinished{held.on_disk};
+  Unfinished unfinished;
   std::exception_ptr failure;
   try {
-    BoxRequest request;
-    request.image = record.spec.image;
-    request.shape.hostname = record.id.substr(0, hostname_size);
-    request.shape.slot = held.on_disk->slot();
-    request.shape.volume = held.on_disk->volume_path();
-    request.cgroup_name = cgroup_name(state->owner, record.id);
-    request.cpu = record.spec.cpu;
-    if (record.spec.memory_mb) request.memory = static_cast<std::uint64_t>(*record.spec.memory_mb) << 20U;
-    auto box = co_await make_box(state->core, std::move(request), std::move(executor));
+    PrepareBox prepare = PrepareSession{state, &record, &unfinished.on_disk};
+    auto box = co_await make_box(state->core, std::move(prepare), std::move(executor));
+    held.on_disk = std::exchange(unfinished.on_disk, nullptr);
     held.process = box->process();
-    unfinished.on_disk.reset();
     state->remember(record.id, std::move(held));
     co_return box;
   } catch (...) {
@@ -136,8 +139,10 @@ Awaitable<std::shared_ptr<ContainerBox>> make_session(std::shared_ptr<State> sta
   }
   // Not cancelled with what it cleans up after.
   co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
-  AbandonJob abandon{std::exchange(unfinished.on_disk, nullptr)};
-  co_await state->core->sessions().run(std::move(abandon));
+  if (unfinished.on_disk) {
+    AbandonJob abandon{std::exchange(unfinished.on_disk, nullptr)};
+    co_await state->core->sessions().run(std::move(abandon));
+  }
   std::rethrow_exception(failure);
 }
 

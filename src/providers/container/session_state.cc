@@ -76,7 +76,7 @@ SessionOnDisk::SessionOnDisk(std::shared_ptr<const Storage> storage, const kit::
   }
 }
 
-// D-7: each thing is recorded before it is made. A slot of ids tells for itself whose it is.
+// D-7: each thing is recorded before it is made; a slot of ids tells for itself whose it is.
 void SessionOnDisk::make(const kit::SessionRecord& session) {
   const Layout& layout = *storage_->layout;
   const auto fault = os::fault_point("session.directory");
@@ -85,8 +85,8 @@ void SessionOnDisk::make(const kit::SessionRecord& session) {
   auto state = os::open_at(layout.sessions, id_, O_PATH | O_DIRECTORY);
   if (!state) fail_root(layout.runtime_directory, "opening a session's directory", state.error());
   state_ = std::move(*state);
-  write_record();
   if (session.spec.durability == SandboxDurability::persistent) {
+    write_record();
     volume_ = Volume::take(storage_, session);
   } else {
     lease_ = storage_->slots->take();
