@@ -60,7 +60,7 @@ inline BoxPlan host_plan() {
   plan.user.home = "/root";
   plan.user.name = "root";
   plan.rlimits = {{4 /* RLIMIT_CORE */, 0, 1}};
-  plan.seccomp = os::compile_seccomp_policy().value();
+  plan.seccomp = os::compile_seccomp_policy();
   plan.environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
   return plan;
 }

@@ -3,11 +3,9 @@
 
 #include <string>
 
-#include "os/result.h"
-
 namespace caisson::os {
 
-/// The filter's program, for install_seccomp() (seccomp.h). Some ms of work by libseccomp: compile it once.
+/// The filter's program, for install_seccomp() (seccomp.h).
 ///
 /// Native calls that need no privilege are allowed; those whose only use is to leave or change a box, or that
 /// have been the way into kernels, answer EPERM: mounts, namespaces, modules, keys, bpf, perf events,
@@ -17,6 +15,6 @@ namespace caisson::os {
 /// AF_NETLINK is EAFNOSUPPORT. The ioctls that put characters into a terminal's input are EPERM, and so is a
 /// personality(2) of anything but address layout and uname(2)'s answers. ptrace(2) is allowed: PID and user
 /// namespaces bound it.
-Result<std::string> compile_seccomp_policy();
+std::string compile_seccomp_policy();
 
 }  // namespace caisson::os

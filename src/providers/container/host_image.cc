@@ -115,11 +115,9 @@ bool is_mapped(const os::FileStatus& is, const UidSlot& slot) {
          is.st_gid - slot.first_group < slot.count;
 }
 
-PlanResult<const std::string*> seccomp_program() {
-  static const os::Result<std::string> program = os::compile_seccomp_policy();
-  if (!program)
-    return lacking("the system call filter of boxes cannot be compiled: " + program.error().message());
-  return &*program;
+const std::string& seccomp_program() {
+  static const std::string program = os::compile_seccomp_policy();
+  return program;
 }
 
 class Planner {
@@ -128,9 +126,7 @@ class Planner {
       : settings_(settings), image_(image), shape_(shape) {}
 
   PlanResult<PlannedBox> make(os::FdRef box_user_namespace) {
-    const auto program = seccomp_program();
-    if (!program) return program.error();
-    plan().seccomp = **program;
+    plan().seccomp = seccomp_program();
     plan().hostname = shape_.hostname;
     plan().environment = {box_path};
     const auto root = image_.directory ? begin_directory(box_user_namespace) : begin_host();
